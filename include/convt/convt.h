@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * convt: a transposed convolution and everything that follows it, in one pass.
+ *
+ * Three parts, from simple to general:
+ *   1. settings, status and error text;
+ *   2. the five named problems, one function per element type;
+ *   3. plans: any transposed convolution with any chain of operations behind it.
+ *
+ * Rules that hold everywhere:
+ *   - Every function that can fail returns a convt_status. When it is not CONVT_OK, nothing was written through any
+ *     caller's pointer (beyond what the function documents) and convt_last_error() says which argument broke which
+ * rule.
+ *   - Tensors are dense. Channels-first means row-major N, C, [D, [H,]] W; channels-last means N, [D, [H,]] W, C.
+ *     The convolution's kernel is always row-major (in_channels, out_channels/groups, [kernel_d, [kernel_h,]]
+ * kernel_w).
+ *   - Host pointers run on the CPU. In a CUDA build, device and managed pointers run on the device they belong to.
+ *   - All functions may be called from several threads at once, except where a plan is being changed or destroyed.
+ */
+#ifndef CONVT_CONVT_H
+#define CONVT_CONVT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONVT_VERSION_MAJOR 0
+#define CONVT_VERSION_MINOR 1
+#define CONVT_VERSION_PATCH 0
+
+#if defined(__GNUC__) || defined(__clang__)
+#define CONVT_API __attribute__((visibility("default")))
+#else
+#define CONVT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- 1. settings, status and error text -------------- */
+
+typedef enum convt_status {
+  CONVT_OK = 0,
+  CONVT_INVALID_ARGUMENT = 1, /* an argument breaks a rule; the message names argument, rule and values */
+  CONVT_UNSUPPORTED = 2,      /* legal, but nothing in this build can run it */
+  CONVT_OUT_OF_MEMORY = 3,    /* host or device memory could not be had; nothing is left half-allocated */
+  CONVT_DEVICE_ERROR = 4,     /* the device's driver reported an error; the message names it */
+  CONVT_INTERNAL_ERROR = 5    /* a defect in convt */
+} convt_status;
+
+/* "ok", "invalid_argument", ...; "unknown" for a value that is no status. Never NULL. */
+CONVT_API const char* convt_status_name(convt_status status);
+
+/* Text of the last failure in the calling thread, "" before the first one. Valid until the thread's next failure. */
+CONVT_API const char* convt_last_error(void);
+
+/* "MAJOR.MINOR.PATCH" of the library that is loaded, which may be newer than this header. */
+CONVT_API const char* convt_version(void);
+
+/* Threads the CPU engines may use, for the whole process. 0, the initial value: every CPU the process may run on. */
+CONVT_API convt_status convt_set_num_threads(size_t num_threads);
+/* The number in effect, at least 1. */
+CONVT_API size_t convt_get_num_threads(void);
+
+/* How float32 products may be computed. TF32 is a permission: engines without TF32 units compute in float32. */
+typedef enum convt_float32_precision { CONVT_FLOAT32_IEEE = 0, CONVT_FLOAT32_TF32 = 1 } convt_float32_precision;
+
+/* For the named problems called from this thread. Plans carry a precision of their own. Initially IEEE. */
+CONVT_API convt_status convt_set_float32_precision(convt_float32_precision precision);
+CONVT_API convt_float32_precision convt_get_float32_precision(void);
+
+/* The cudaStream_t on which the named problems called from this thread run device pointers. Initially NULL, the default
+ * stream. Ignored for host pointers. */
+CONVT_API convt_status convt_set_stream(void* stream);
+CONVT_API void* convt_get_stream(void);
+
+typedef enum convt_dtype { CONVT_F32 = 0, CONVT_F64 = 1, CONVT_F16 = 2, CONVT_BF16 = 3 } convt_dtype;
+
+/* 16-bit storage types: IEEE binary16, and bfloat16 (the upper half of a float). */
+typedef struct convt_f16 {
+  uint16_t bits;
+} convt_f16;
+typedef struct convt_bf16 {
+  uint16_t bits;
+} convt_bf16;
+
+/* Rounds to nearest, ties to even. */
+CONVT_API convt_f16 convt_f16_from_double(double value);
+CONVT_API convt_bf16 convt_bf16_from_double(double value);
+CONVT_API double convt_f16_to_double(convt_f16 value);
+CONVT_API double convt_bf16_to_double(convt_bf16 value);
+
+/* ---------------------------------------------------------------- 2. the five named problems ---------------------- */
+/*
+ * All tensors are channels-first. Output size per axis of the convolution:
+ *   out = (in - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1
+ * Batch 0 is legal and gives an empty output; pointers to empty tensors may be NULL. The output may not overlap an
+ * input. Each problem has a function that answers the output's shape (N, C, [D,] H, W) without running.
+ */
+
+/* ---- conv-transpose-2d-square-input-asym-kernel: y */
+
+CONVT_API convt_status convt_conv_transpose_2d_square_input_asym_kernel_f32(
+    const float* input, const float* kernel, float* output, size_t batch_size, size_t in_channels, size_t out_channels,
+    size_t height, size_t width, size_t kernel_h, size_t kernel_w, size_t stride_h, size_t stride_w, size_t padding_h,
+    size_t padding_w, size_t output_padding_h, size_t output_padding_w, size_t dilation_h, size_t dilation_w,
+    size_t groups);
+CONVT_API convt_status convt_conv_transpose_2d_square_input_asym_kernel_f64(
+    const double* input, const double* kernel, double* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t height, size_t width, size_t kernel_h, size_t kernel_w, size_t stride_h,
+    size_t stride_w, size_t padding_h, size_t padding_w, size_t output_padding_h, size_t output_padding_w,
+    size_t dilation_h, size_t dilation_w, size_t groups);
+CONVT_API convt_status convt_conv_transpose_2d_square_input_asym_kernel_f16(
+    const convt_f16* input, const convt_f16* kernel, convt_f16* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t height, size_t width, size_t kernel_h, size_t kernel_w, size_t stride_h,
+    size_t stride_w, size_t padding_h, size_t padding_w, size_t output_padding_h, size_t output_padding_w,
+    size_t dilation_h, size_t dilation_w, size_t groups);
+CONVT_API convt_status convt_conv_transpose_2d_square_input_asym_kernel_bf16(
+    const convt_bf16* input, const convt_bf16* kernel, convt_bf16* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t height, size_t width, size_t kernel_h, size_t kernel_w, size_t stride_h,
+    size_t stride_w, size_t padding_h, size_t padding_w, size_t output_padding_h, size_t output_padding_w,
+    size_t dilation_h, size_t dilation_w, size_t groups);
+CONVT_API convt_status convt_conv_transpose_2d_square_input_asym_kernel_output_shape(
+    size_t batch_size, size_t in_channels, size_t out_channels, size_t height, size_t width, size_t kernel_h,
+    size_t kernel_w, size_t stride_h, size_t stride_w, size_t padding_h, size_t padding_w, size_t output_padding_h,
+    size_t output_padding_w, size_t dilation_h, size_t dilation_w, size_t groups, size_t output_shape[4]);
+
+/* ---- conv-transpose-3d-asym-input-sq-kernel: y */
+
+CONVT_API convt_status convt_conv_transpose_3d_asym_input_sq_kernel_f32(
+    const float* input, const float* kernel, float* output, size_t batch_size, size_t in_channels, size_t out_channels,
+    size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w, size_t stride_d,
+    size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w, size_t output_padding_d,
+    size_t output_padding_h, size_t output_padding_w, size_t dilation_d, size_t dilation_h, size_t dilation_w,
+    size_t groups);
+CONVT_API convt_status convt_conv_transpose_3d_asym_input_sq_kernel_f64(
+    const double* input, const double* kernel, double* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w,
+    size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w,
+    size_t output_padding_d, size_t output_padding_h, size_t output_padding_w, size_t dilation_d, size_t dilation_h,
+    size_t dilation_w, size_t groups);
+CONVT_API convt_status convt_conv_transpose_3d_asym_input_sq_kernel_f16(
+    const convt_f16* input, const convt_f16* kernel, convt_f16* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w,
+    size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w,
+    size_t output_padding_d, size_t output_padding_h, size_t output_padding_w, size_t dilation_d, size_t dilation_h,
+    size_t dilation_w, size_t groups);
+CONVT_API convt_status convt_conv_transpose_3d_asym_input_sq_kernel_bf16(
+    const convt_bf16* input, const convt_bf16* kernel, convt_bf16* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w,
+    size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w,
+    size_t output_padding_d, size_t output_padding_h, size_t output_padding_w, size_t dilation_d, size_t dilation_h,
+    size_t dilation_w, size_t groups);
+CONVT_API convt_status convt_conv_transpose_3d_asym_input_sq_kernel_output_shape(
+    size_t batch_size, size_t in_channels, size_t out_channels, size_t depth, size_t height, size_t width,
+    size_t kernel_d, size_t kernel_h, size_t kernel_w, size_t stride_d, size_t stride_h, size_t stride_w,
+    size_t padding_d, size_t padding_h, size_t padding_w, size_t output_padding_d, size_t output_padding_h,
+    size_t output_padding_w, size_t dilation_d, size_t dilation_h, size_t dilation_w, size_t groups,
+    size_t output_shape[5]);
+
+/* ---- conv-transpose3d-max-max-sum: max_pool3d(max_pool3d(y + conv_bias, 2), 3).sum(1, keepdim=True) */
+
+CONVT_API convt_status convt_conv_transpose3d_max_max_sum_f32(const float* input, const float* kernel,
+                                                              const float* conv_bias, float* output, size_t batch_size,
+                                                              size_t in_channels, size_t out_channels, size_t depth,
+                                                              size_t height, size_t width, size_t kernel_d,
+                                                              size_t kernel_h, size_t kernel_w, size_t stride_d,
+                                                              size_t stride_h, size_t stride_w, size_t padding_d,
+                                                              size_t padding_h, size_t padding_w);
+CONVT_API convt_status convt_conv_transpose3d_max_max_sum_f64(
+    const double* input, const double* kernel, const double* conv_bias, double* output, size_t batch_size,
+    size_t in_channels, size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d,
+    size_t kernel_h, size_t kernel_w, size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d,
+    size_t padding_h, size_t padding_w);
+CONVT_API convt_status convt_conv_transpose3d_max_max_sum_f16(
+    const convt_f16* input, const convt_f16* kernel, const convt_f16* conv_bias, convt_f16* output, size_t batch_size,
+    size_t in_channels, size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d,
+    size_t kernel_h, size_t kernel_w, size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d,
+    size_t padding_h, size_t padding_w);
+CONVT_API convt_status convt_conv_transpose3d_max_max_sum_bf16(
+    const convt_bf16* input, const convt_bf16* kernel, const convt_bf16* conv_bias, convt_bf16* output,
+    size_t batch_size, size_t in_channels, size_t out_channels, size_t depth, size_t height, size_t width,
+    size_t kernel_d, size_t kernel_h, size_t kernel_w, size_t stride_d, size_t stride_h, size_t stride_w,
+    size_t padding_d, size_t padding_h, size_t padding_w);
+CONVT_API convt_status convt_conv_transpose3d_max_max_sum_output_shape(
+    size_t batch_size, size_t in_channels, size_t out_channels, size_t depth, size_t height, size_t width,
+    size_t kernel_d, size_t kernel_h, size_t kernel_w, size_t stride_d, size_t stride_h, size_t stride_w,
+    size_t padding_d, size_t padding_h, size_t padding_w, size_t output_shape[5]);
+
+/* ---- conv-transpose3d-layernorm-gelu-scaling: gelu(LN(y)) * scaling_factor; LN over channels, eps 1e-5, no affine */
+
+CONVT_API convt_status convt_conv_transpose3d_layernorm_gelu_scaling_f32(
+    const float* input, const float* kernel, float* output, size_t batch_size, size_t in_channels, size_t out_channels,
+    size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w, size_t stride_d,
+    size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w, size_t output_padding_d,
+    size_t output_padding_h, size_t output_padding_w, double scaling_factor);
+CONVT_API convt_status convt_conv_transpose3d_layernorm_gelu_scaling_f64(
+    const double* input, const double* kernel, double* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w,
+    size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w,
+    size_t output_padding_d, size_t output_padding_h, size_t output_padding_w, double scaling_factor);
+CONVT_API convt_status convt_conv_transpose3d_layernorm_gelu_scaling_f16(
+    const convt_f16* input, const convt_f16* kernel, convt_f16* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w,
+    size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w,
+    size_t output_padding_d, size_t output_padding_h, size_t output_padding_w, double scaling_factor);
+CONVT_API convt_status convt_conv_transpose3d_layernorm_gelu_scaling_bf16(
+    const convt_bf16* input, const convt_bf16* kernel, convt_bf16* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w,
+    size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w,
+    size_t output_padding_d, size_t output_padding_h, size_t output_padding_w, double scaling_factor);
+CONVT_API convt_status convt_conv_transpose3d_layernorm_gelu_scaling_output_shape(
+    size_t batch_size, size_t in_channels, size_t out_channels, size_t depth, size_t height, size_t width,
+    size_t kernel_d, size_t kernel_h, size_t kernel_w, size_t stride_d, size_t stride_h, size_t stride_w,
+    size_t padding_d, size_t padding_h, size_t padding_w, size_t output_padding_d, size_t output_padding_h,
+    size_t output_padding_w, size_t output_shape[5]);
+
+/* ---- conv-transpose3d-sum-layernorm-avgpool-gelu: gelu(avg_pool3d(LN(y + sum_weight), 2)) */
+
+CONVT_API convt_status convt_conv_transpose3d_sum_layernorm_avgpool_gelu_f32(
+    const float* input, const float* kernel, float* output, size_t batch_size, size_t in_channels, size_t out_channels,
+    size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w, size_t stride_d,
+    size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w, size_t output_padding_d,
+    size_t output_padding_h, size_t output_padding_w, double sum_weight);
+CONVT_API convt_status convt_conv_transpose3d_sum_layernorm_avgpool_gelu_f64(
+    const double* input, const double* kernel, double* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w,
+    size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w,
+    size_t output_padding_d, size_t output_padding_h, size_t output_padding_w, double sum_weight);
+CONVT_API convt_status convt_conv_transpose3d_sum_layernorm_avgpool_gelu_f16(
+    const convt_f16* input, const convt_f16* kernel, convt_f16* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w,
+    size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w,
+    size_t output_padding_d, size_t output_padding_h, size_t output_padding_w, double sum_weight);
+CONVT_API convt_status convt_conv_transpose3d_sum_layernorm_avgpool_gelu_bf16(
+    const convt_bf16* input, const convt_bf16* kernel, convt_bf16* output, size_t batch_size, size_t in_channels,
+    size_t out_channels, size_t depth, size_t height, size_t width, size_t kernel_d, size_t kernel_h, size_t kernel_w,
+    size_t stride_d, size_t stride_h, size_t stride_w, size_t padding_d, size_t padding_h, size_t padding_w,
+    size_t output_padding_d, size_t output_padding_h, size_t output_padding_w, double sum_weight);
+CONVT_API convt_status convt_conv_transpose3d_sum_layernorm_avgpool_gelu_output_shape(
+    size_t batch_size, size_t in_channels, size_t out_channels, size_t depth, size_t height, size_t width,
+    size_t kernel_d, size_t kernel_h, size_t kernel_w, size_t stride_d, size_t stride_h, size_t stride_w,
+    size_t padding_d, size_t padding_h, size_t padding_w, size_t output_padding_d, size_t output_padding_h,
+    size_t output_padding_w, size_t output_shape[5]);
+
+/* ---------------------------------------------------------------- 3. plans ---------------------------------------- */
+/*
+ * A plan is a transposed convolution followed by a chain of operations, bound to a device and to an engine:
+ *
+ *   convt_plan *plan;
+ *   convt_plan_create_from_text(&plan, "conv_transpose3d dtype=f32 batch=2 channels=32->64 input=16x32x32 kernel=4 "
+ *                                      "stride=2 padding=1 | bias | layer_norm(channels) | gelu", NULL);
+ *
+ * docs/text.md gives the grammar; convt_op_info() lists the operations. A plan is immutable but for
+ * convt_plan_pack_kernel(): any number of threads may execute it at once.
+ */
+
+typedef enum convt_layout { CONVT_CHANNELS_FIRST = 0, CONVT_CHANNELS_LAST = 1 } convt_layout;
+
+typedef enum convt_device { CONVT_DEVICE_CPU = 0, CONVT_DEVICE_CUDA = 1 } convt_device;
+
+/* What to compute. Start from CONVT_PROBLEM_INIT; arrays hold one entry per spatial axis, in the order D, H, W (3D),
+ * H, W (2D) or W (1D), and entries from `dims` on are ignored. */
+typedef struct convt_problem {
+  size_t struct_size; /* sizeof(convt_problem): how later versions tell which fields the caller knows */
+  size_t dims;        /* 1, 2 or 3 */
+  convt_dtype dtype;  /* of input, kernel and output, and of each chain operand that does not say dtype=f32 */
+  convt_layout input_layout;
+  convt_layout output_layout; /* also of the chain's full-tensor operands */
+  convt_float32_precision precision;
+  size_t batch_size;
+  size_t in_channels;
+  size_t out_channels;
+  size_t groups;
+  size_t input[3];
+  size_t kernel[3];
+  size_t stride[3];
+  size_t padding[3];
+  size_t output_padding[3];
+  size_t dilation[3];
+  const char* chain; /* text, e.g. "bias | max_pool(2) | gelu"; NULL or "": none. Not kept after the call. */
+} convt_problem;
+
+#define CONVT_PROBLEM_INIT                                                                                           \
+  {                                                                                                                  \
+    sizeof(convt_problem), 0, CONVT_F32, CONVT_CHANNELS_FIRST, CONVT_CHANNELS_FIRST, CONVT_FLOAT32_IEEE, 1, 0, 0, 1, \
+        {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, NULL                                       \
+  }
+
+/* How to run it. A NULL pointer to options means CONVT_PLAN_OPTIONS_INIT. */
+typedef struct convt_plan_options {
+  size_t struct_size;     /* sizeof(convt_plan_options) */
+  convt_device device;    /* where the tensors live */
+  int device_index;       /* which one, for CUDA */
+  const char* engine;     /* NULL: the best that accepts the problem; else that one alone, e.g. "reference" */
+  size_t workspace_limit; /* bytes of workspace a plan may ask for; 0: no limit */
+} convt_plan_options;
+
+#define CONVT_PLAN_OPTIONS_INIT \
+  { sizeof(convt_plan_options), CONVT_DEVICE_CPU, 0, NULL, (size_t)0 }
+
+typedef struct convt_plan convt_plan;
+
+/* *plan is set to the new plan, or to NULL when the status is not CONVT_OK. */
+CONVT_API convt_status convt_plan_create(convt_plan** plan, const convt_problem* problem,
+                                         const convt_plan_options* options);
+CONVT_API convt_status convt_plan_create_from_text(convt_plan** plan, const char* text,
+                                                   const convt_plan_options* options);
+/* NULL is allowed. */
+CONVT_API void convt_plan_destroy(convt_plan* plan);
+
+typedef struct convt_tensor_info {
+  char name[48]; /* "input", "kernel", "output", or e.g. "layer_norm.weight" */
+  size_t stage;  /* for a chain operand, the 0-based position in the chain of the operation that takes it; else 0 */
+  convt_dtype dtype;
+  convt_layout layout;
+  size_t rank;
+  size_t shape[5]; /* in logical order N, C, [D, [H,]] W whatever the layout; entries from `rank` on are 0 */
+  size_t bytes;
+} convt_tensor_info;
+
+CONVT_API convt_status convt_plan_input_info(const convt_plan* plan, convt_tensor_info* info);
+CONVT_API convt_status convt_plan_kernel_info(const convt_plan* plan, convt_tensor_info* info);
+CONVT_API convt_status convt_plan_output_info(const convt_plan* plan, convt_tensor_info* info);
+/* Tensors the chain takes (biases, norm weights, addends, ...), in the order of the chain. */
+CONVT_API size_t convt_plan_operand_count(const convt_plan* plan);
+CONVT_API convt_status convt_plan_operand_info(const convt_plan* plan, size_t index, convt_tensor_info* info);
+
+/* Bytes of scratch memory one execution needs. */
+CONVT_API convt_status convt_plan_workspace_size(const convt_plan* plan, size_t* bytes);
+
+/* Takes a copy of the kernel in the engine's own arrangement, for kernels that do not change between executions; from
+ * then on convt_plan_execute() ignores its `kernel`, which may be NULL. May be called again. No other thread may use
+ * the plan meanwhile. `stream` orders the reading of a device kernel; NULL otherwise. */
+CONVT_API convt_status convt_plan_pack_kernel(convt_plan* plan, const void* kernel, void* stream);
+
+typedef struct convt_tensors {
+  size_t struct_size; /* sizeof(convt_tensors) */
+  const void* input;
+  const void* kernel;
+  void* output;
+  const void* const* operands; /* convt_plan_operand_count() pointers, in that order */
+  size_t operand_count;
+  void* workspace; /* NULL: the library provides it; else at least convt_plan_workspace_size() bytes, 64-byte aligned */
+  size_t workspace_size;
+  void* stream; /* a cudaStream_t, for device plans */
+} convt_tensors;
+
+#define CONVT_TENSORS_INIT \
+  { sizeof(convt_tensors), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL }
+
+CONVT_API convt_status convt_plan_execute(const convt_plan* plan, const convt_tensors* tensors);
+
+/* Both texts belong to the plan and live as long as it does. NULL only when plan is NULL or memory runs out. */
+CONVT_API const char* convt_plan_text(const convt_plan* plan); /* the problem, in its canonical text form */
+CONVT_API const char* convt_plan_explain(
+    const convt_plan* plan); /* shapes, work, the engines asked and why, the choice */
+
+/* Products (multiply-adds) of the convolution: those that some element of the output needs, and those a scatter over
+ * all inputs would form, cropped outputs and outputs that a pool drops included. */
+CONVT_API convt_status convt_plan_products(const convt_plan* plan, double* needed, double* scattered);
+
+/* The engine that executes the plan, e.g. "reference". */
+CONVT_API const char* convt_plan_engine(const convt_plan* plan);
+
+/* ---- the vocabulary, for bindings, help texts and tests. Strings are static. */
+
+typedef struct convt_op_description {
+  const char* name;      /* "leaky_relu" */
+  const char* signature; /* "leaky_relu(slope=0.01)" */
+  const char* about;     /* one line */
+  const char* torch;     /* the same in PyTorch: a Python expression over x, the parameters and the operands */
+  const char* examples;  /* uses of it, one per line */
+} convt_op_description;
+
+CONVT_API size_t convt_op_count(void);
+CONVT_API convt_status convt_op_describe(size_t index, convt_op_description* description);
+
+typedef struct convt_named_problem_description {
+  const char* slug;           /* "conv-transpose3d-max-max-sum" */
+  const char* parameters;     /* names of the sizes and scalars, in the order of the C functions, separated by spaces */
+  const char* chain;          /* text; a parameter's name stands where its value goes */
+  const char* benchmark_case; /* text of the case that benchmarks use */
+  const char* demo_case;      /* the same, with batch and image reduced */
+} convt_named_problem_description;
+
+CONVT_API size_t convt_named_problem_count(void);
+CONVT_API convt_status convt_named_problem_describe(size_t index, convt_named_problem_description* description);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* CONVT_CONVT_H */

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every door does: nothing is thrown across the C ABI; failures become a status and the thread's last error.
+#pragma once
+
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "convt/convt.h"
+
+namespace convt::capi {
+
+// Keeps the message in a fixed buffer of the thread, so that even out-of-memory can be told.
+convt_status fail(convt_status status, const char* message) noexcept;
+
+// Runs f; its exceptions become statuses.
+template <class F>
+convt_status guard(F&& f) noexcept {
+  try {
+    f();
+    return CONVT_OK;
+  } catch (const core::Error& error) {
+    return fail(error.status(), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(CONVT_OUT_OF_MEMORY, "host memory ran out");
+  } catch (const std::exception& error) {
+    return fail(CONVT_INTERNAL_ERROR, error.what());
+  } catch (...) {
+    return fail(CONVT_INTERNAL_ERROR, "an unknown exception");
+  }
+}
+
+template <class T>
+T& not_null(const char* argument, T* pointer) {
+  if (pointer == nullptr) core::reject(argument, "must not be null");
+  return *pointer;
+}
+
+// A size-tagged struct from a caller of an older or newer version: fields the caller does not know keep their value in
+// `defaults`; fields this library does not know must be zero. `first_size` is the struct's size in version 0.1.
+template <class T>
+T sized_copy(const char* argument, const T* from, const T& defaults, std::size_t first_size) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const std::size_t size = not_null(argument, from).struct_size;
+  if (size < first_size)
+    core::reject(argument, "has struct_size {}, but no version was smaller than {}", size, first_size);
+  T copy = defaults;
+  std::memcpy(&copy, from, size < sizeof(T) ? size : sizeof(T));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+  for (std::size_t i = sizeof(T); i < size; ++i)
+    if (bytes[i] != 0)
+      throw core::Error(CONVT_UNSUPPORTED, fmt::format("{}: byte {} is set, a field this version does not know "
+                                                       "(struct_size {}, here {})",
+                                                       argument, i, size, sizeof(T)));
+  return copy;
+}
+
+}  // namespace convt::capi

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general interface: plans.
+#include <algorithm>
+#include <string>
+
+#include "backends.hpp"
+#include "base/dtype.hpp"
+#include "capi/guard.hpp"
+#include "epilogue/text.hpp"
+#include "plan/work.hpp"
+
+struct convt_plan {
+  convt::core::Plan plan;
+};
+
+using namespace convt;
+using convt::capi::guard;
+
+namespace {
+
+// Sizes of the structs in version 0.1, the first.
+constexpr std::size_t first_problem_size = 216;
+constexpr std::size_t first_options_size = 32;
+constexpr std::size_t first_tensors_size = 72;
+static_assert(sizeof(convt_problem) >= first_problem_size && sizeof(convt_plan_options) >= first_options_size &&
+              sizeof(convt_tensors) >= first_tensors_size);
+
+core::Problem from_struct(const convt_problem* pointer) {
+  const convt_problem from = capi::sized_copy("problem", pointer, CONVT_PROBLEM_INIT, first_problem_size);
+  core::Problem problem;
+  problem.dims = from.dims;
+  problem.dtype = from.dtype;
+  problem.input_layout = from.input_layout;
+  problem.output_layout = from.output_layout;
+  problem.precision = from.precision;
+  problem.batch_size = from.batch_size;
+  problem.in_channels = from.in_channels;
+  problem.out_channels = from.out_channels;
+  problem.groups = from.groups;
+  if (from.dims >= 1 && from.dims <= 3) {  // anything else is refused later, with its message
+    const auto align = [&](const size_t(&sizes)[3], core::RawAxes& axes) {
+      std::copy_n(sizes, from.dims, axes.end() - static_cast<std::ptrdiff_t>(from.dims));
+    };
+    align(from.input, problem.input);
+    align(from.kernel, problem.kernel);
+    align(from.stride, problem.stride);
+    align(from.padding, problem.padding);
+    align(from.output_padding, problem.output_padding);
+    align(from.dilation, problem.dilation);
+  }
+  if (from.chain != nullptr) problem.chain = core::parse_chain("chain", from.chain);
+  return problem;
+}
+
+core::PlanOptions from_options(const convt_plan_options* pointer) {
+  core::PlanOptions options;
+  if (pointer == nullptr) return options;
+  const convt_plan_options from = capi::sized_copy("options", pointer, CONVT_PLAN_OPTIONS_INIT, first_options_size);
+  if (from.device != CONVT_DEVICE_CPU && from.device != CONVT_DEVICE_CUDA)
+    core::reject("device", "must be CONVT_DEVICE_CPU or CONVT_DEVICE_CUDA (got {})", static_cast<int>(from.device));
+  if (from.device == CONVT_DEVICE_CPU && from.device_index != 0)
+    core::reject("device_index", "must be 0 for the CPU (got {})", from.device_index);
+  if (from.device_index < 0) core::reject("device_index", "must be at least 0 (got {})", from.device_index);
+  options.location = {from.device, from.device_index};
+  if (from.engine != nullptr) options.engine = from.engine;
+  options.workspace_limit = from.workspace_limit;
+  return options;
+}
+
+template <class MakeProblem>
+convt_status create(convt_plan** plan, const convt_plan_options* options, MakeProblem&& make) {
+  if (plan != nullptr) *plan = nullptr;
+  return guard([&] {
+    convt_plan*& result = capi::not_null("plan", plan);
+    result = new convt_plan{core::Plan(core::validate(make()), from_options(options), core::backends())};
+  });
+}
+
+void describe(convt_tensor_info* info, const std::string& name, convt_dtype dtype, convt_layout layout,
+              const std::vector<std::int64_t>& sizes, std::size_t stage) {
+  convt_tensor_info& to = capi::not_null("info", info);
+  to = {};
+  name.copy(to.name, sizeof to.name - 1);
+  to.stage = stage;
+  to.dtype = dtype;
+  to.layout = layout;
+  to.rank = sizes.size();
+  to.bytes = core::size_of(dtype);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    to.shape[i] = static_cast<std::size_t>(sizes[i]);
+    to.bytes *= to.shape[i];
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+convt_status convt_plan_create(convt_plan** plan, const convt_problem* problem, const convt_plan_options* options) {
+  return create(plan, options, [&] { return from_struct(problem); });
+}
+
+convt_status convt_plan_create_from_text(convt_plan** plan, const char* text, const convt_plan_options* options) {
+  return create(plan, options, [&] { return core::parse_problem(&capi::not_null("text", text)); });
+}
+
+void convt_plan_destroy(convt_plan* plan) { delete plan; }
+
+convt_status convt_plan_input_info(const convt_plan* plan, convt_tensor_info* info) {
+  return guard([&] {
+    const core::Descriptor& d = capi::not_null("plan", plan).plan.descriptor();
+    describe(info, "input", d.dtype, d.input_layout, d.input.sizes(), 0);
+  });
+}
+
+convt_status convt_plan_kernel_info(const convt_plan* plan, convt_tensor_info* info) {
+  return guard([&] {
+    const core::Descriptor& d = capi::not_null("plan", plan).plan.descriptor();
+    const core::Convolution& c = d.convolution;
+    std::vector<std::int64_t> sizes{c.in_channels, c.out_channels / c.groups};
+    sizes.insert(sizes.end(), c.kernel.end() - d.dims, c.kernel.end());
+    describe(info, "kernel", d.dtype, CONVT_CHANNELS_FIRST, sizes, 0);
+  });
+}
+
+convt_status convt_plan_output_info(const convt_plan* plan, convt_tensor_info* info) {
+  return guard([&] {
+    const core::Descriptor& d = capi::not_null("plan", plan).plan.descriptor();
+    describe(info, "output", d.dtype, d.output_layout, d.output.sizes(), 0);
+  });
+}
+
+size_t convt_plan_operand_count(const convt_plan* plan) {
+  return plan == nullptr ? 0 : plan->plan.descriptor().operands.size();
+}
+
+convt_status convt_plan_operand_info(const convt_plan* plan, size_t index, convt_tensor_info* info) {
+  return guard([&] {
+    const core::Descriptor& d = capi::not_null("plan", plan).plan.descriptor();
+    if (index >= d.operands.size()) core::reject("index", "must be below {} (got {})", d.operands.size(), index);
+    const core::Operand& operand = d.operands[index];
+    const bool whole = operand.spec.kind == core::OperandSpec::whole;
+    describe(info, operand.spec.name, operand.dtype, whole ? d.output_layout : CONVT_CHANNELS_FIRST, operand.spec.sizes,
+             operand.stage);
+  });
+}
+
+convt_status convt_plan_workspace_size(const convt_plan* plan, size_t* bytes) {
+  return guard([&] {
+    const core::Plan& p = capi::not_null("plan", plan).plan;
+    capi::not_null("bytes", bytes) = p.workspace_size();
+  });
+}
+
+convt_status convt_plan_pack_kernel(convt_plan* plan, const void* kernel, void* stream) {
+  return guard([&] { capi::not_null("plan", plan).plan.pack_kernel(kernel, stream); });
+}
+
+convt_status convt_plan_execute(const convt_plan* plan, const convt_tensors* tensors) {
+  return guard([&] {
+    const core::Plan& p = capi::not_null("plan", plan).plan;
+    const convt_tensors t = capi::sized_copy("tensors", tensors, CONVT_TENSORS_INIT, first_tensors_size);
+    if (t.operand_count != 0) capi::not_null("operands", t.operands);
+    p.execute({.input = t.input,
+               .kernel = t.kernel,
+               .output = t.output,
+               .operands = {t.operands, t.operand_count},
+               .workspace = t.workspace,
+               .workspace_size = t.workspace_size,
+               .stream = t.stream});
+  });
+}
+
+const char* convt_plan_text(const convt_plan* plan) {
+  const char* text = nullptr;
+  guard([&] { text = capi::not_null("plan", plan).plan.descriptor().text.c_str(); });
+  return text;
+}
+
+const char* convt_plan_explain(const convt_plan* plan) {
+  const char* text = nullptr;
+  guard([&] { text = capi::not_null("plan", plan).plan.explain().c_str(); });
+  return text;
+}
+
+const char* convt_plan_engine(const convt_plan* plan) {
+  const char* text = nullptr;
+  guard([&] { text = capi::not_null("plan", plan).plan.engine().c_str(); });
+  return text;
+}
+
+convt_status convt_plan_products(const convt_plan* plan, double* needed, double* scattered) {
+  return guard([&] {
+    const core::Work work = core::count_work(capi::not_null("plan", plan).plan.descriptor());
+    double& to_needed = capi::not_null("needed", needed);
+    capi::not_null("scattered", scattered) = work.scattered;
+    to_needed = work.needed;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "problem/call.hpp"
+
+namespace convt::core::cuda {
+
+// Where a pointer's memory is. Device and managed memory belong to their device; pageable and pinned host memory, and
+// anything CUDA does not know, to the host. Never initialises CUDA and never creates a context.
+Location locate(const void* pointer);
+
+}  // namespace convt::core::cuda

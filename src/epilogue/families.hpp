@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The families of ops. An op is a struct derived from one of these; its data members are its parameters, and it adds
+//   - fields(): a tuple of field("name", &Op::member) in the order of positional arguments;
+//   - about, torch, examples: one line each of help, the same in PyTorch, and uses of it (used by tests too);
+//   - the math its family asks for, as templates over a value type V (see value.hpp).
+// Engines and the reference know families only; no code switches on an op. This header and those of the ops are free of
+// host-only includes, so that CUDA kernels can use them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "base/extents.hpp"
+#include "epilogue/value.hpp"
+
+namespace convt::core {
+
+// A named parameter of an op.
+template <class Op, class T>
+struct Field {
+  std::string_view name;
+  T Op::*member;
+  bool required;
+};
+inline constexpr bool required = true;
+template <class Op, class Base, class T>
+requires std::derived_from<Op, Base>
+constexpr Field<Op, T> field_of(std::string_view name, T Base::*member, bool is_required = false) {
+  return {name, member, is_required};
+}
+
+// The second term of an add, sub, mul or div.
+struct Term {
+  enum Kind { scalar, channel, tensor, conv };
+  Kind kind = scalar;
+  double number = 0;  // of a scalar
+};
+
+// What an operand's elements are: the problem's dtype, or f32.
+enum class OperandType { same, f32 };
+
+// y = f(x) at each element.
+//   V apply(V x) const
+struct Pointwise {};
+
+// y = f(x, other) at each element; `term` says what the other is.
+//   V apply(V x, V other) const
+struct Combine {
+  Term term;
+  OperandType dtype = OperandType::same;
+};
+
+// Statistics over a region, in one pass or two, then a map of every element (Normalise) or one result (Reduce).
+//   V start() const; V join(V a, V b) const          fold of the region's elements, in any grouping
+//   V centre(V folded, V count) const                first statistic
+//   V deviation(V x, V centre) const                 second pass: summed over the region (two_pass only)
+//   V scale(V total, V count) const                  second statistic (two_pass only)
+// Norms need two passes because E[x^2] - E[x]^2 loses digits; softmax because exp(x) overflows.
+
+// Over the channels of a pixel, to one channel.
+//   V result(V centre, V scale) const
+struct Reduce {};
+
+// Over which elements a Normalise op takes its statistics; `given` takes them from operands.
+struct Region {
+  enum Kind { channels, trailing, groups, instance, given };
+  Kind kind = channels;
+  std::int64_t parameter = 0;  // trailing: how many axes; groups: how many groups
+};
+
+//   Region region() const
+//   V map(V x, V centre, V scale) const
+// then, if affine, times a weight plus a bias: per channel, or over the trailing axes.
+struct Normalise {
+  bool affine = false;
+  OperandType dtype = OperandType::same;
+};
+
+// Mean and inverse standard deviation: the statistics of every norm.
+struct Norm : Normalise {
+  double eps = 1e-5;
+  static constexpr bool two_pass = true;
+
+  template <class V>
+  CONVT_FN V start() const {
+    return V(0);
+  }
+  template <class V>
+  CONVT_FN V join(V a, V b) const {
+    return a + b;
+  }
+  template <class V>
+  CONVT_FN V centre(V folded, V count) const {
+    return folded / count;
+  }
+  template <class V>
+  CONVT_FN V deviation(V x, V centre) const {
+    return (x - centre) * (x - centre);
+  }
+  template <class V>
+  CONVT_FN V scale(V total, V count) const {
+    using value::sqrt;
+    return V(1) / sqrt(total / count + V(eps));
+  }
+  template <class V>
+  CONVT_FN V map(V x, V centre, V scale) const {
+    return (x - centre) * scale;
+  }
+};
+
+// Over windows of space.
+//   V start() const; V join(V a, V b) const; V result(V folded, V count) const
+// `count` is what the op's divides_by_whole_window says: the window's elements inside the image, or with its padding.
+struct Pool {
+  Extents size;     // rank 0: the whole image
+  Extents stride;   // rank 0: size
+  Extents padding;  // rank 0: none
+  bool ceil = false;
+};
+
+// Ops put their math in this namespace, where the vocabulary's names are visible.
+namespace ops {
+using namespace value;  // NOLINT(google-build-using-namespace)
+}
+
+}  // namespace convt::core

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <limits>
+
+#include "epilogue/families.hpp"
+
+namespace convt::core::ops {
+
+struct Clamp : Pointwise {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+
+  static constexpr std::string_view about = "x limited to [min, max]; either may be left out";
+  static constexpr std::string_view torch = "torch.clamp(x, min, max)";
+  static constexpr std::string_view examples = "clamp(0, 1)\nclamp(min=-0.25)\nclamp(max=0.75)";
+  static constexpr auto fields() {
+    return std::tuple(field_of<Clamp>("min", &Clamp::min), field_of<Clamp>("max", &Clamp::max));
+  }
+
+  template <class V>
+  CONVT_FN V apply(V x) const {
+    return minimum(maximum(x, V(min)), V(max));
+  }
+};
+
+}  // namespace convt::core::ops

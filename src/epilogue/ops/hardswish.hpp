@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "epilogue/families.hpp"
+
+namespace convt::core::ops {
+
+struct Hardswish : Pointwise {
+  static constexpr std::string_view about = "x * clamp(x + 3, 0, 6) / 6";
+  static constexpr std::string_view torch = "F.hardswish(x)";
+  static constexpr std::string_view examples = "hardswish";
+  static constexpr auto fields() { return std::tuple(); }
+
+  template <class V>
+  CONVT_FN V apply(V x) const {
+    return x * minimum(maximum(x + V(3), V(0)), V(6)) / V(6);
+  }
+};
+
+}  // namespace convt::core::ops

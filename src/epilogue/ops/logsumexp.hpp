@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <limits>
+
+#include "epilogue/families.hpp"
+
+namespace convt::core::ops {
+
+struct Logsumexp : Reduce {
+  static constexpr std::string_view about = "log of the sum of exp over channels, to one channel";
+  static constexpr std::string_view torch = "torch.logsumexp(x, 1, keepdim=True)";
+  static constexpr std::string_view examples = "logsumexp";
+  static constexpr auto fields() { return std::tuple(); }
+  static constexpr bool two_pass = true;
+
+  template <class V>
+  CONVT_FN V start() const {
+    return V(-std::numeric_limits<double>::infinity());
+  }
+  template <class V>
+  CONVT_FN V join(V a, V b) const {
+    return maximum(a, b);
+  }
+  // An infinite maximum would make Inf - Inf; without a shift exp() overflows or vanishes to the right limit by itself.
+  template <class V>
+  CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {
+    return select(is_infinite(folded), V(0), folded);
+  }
+  template <class V>
+  CONVT_FN V deviation(V x, V centre) const {
+    return exp(x - centre);
+  }
+  template <class V>
+  CONVT_FN V scale(V total, [[maybe_unused]] V count) const {
+    return total;
+  }
+  template <class V>
+  CONVT_FN V result(V centre, V scale) const {
+    return centre + log(scale);
+  }
+};
+
+}  // namespace convt::core::ops

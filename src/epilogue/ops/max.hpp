@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <limits>
+
+#include "epilogue/families.hpp"
+
+namespace convt::core::ops {
+
+struct Max : Reduce {
+  static constexpr std::string_view about = "largest over channels, to one channel";
+  static constexpr std::string_view torch = "x.amax(1, keepdim=True)";
+  static constexpr std::string_view examples = "max";
+  static constexpr auto fields() { return std::tuple(); }
+  static constexpr bool two_pass = false;
+
+  template <class V>
+  CONVT_FN V start() const {
+    return V(-std::numeric_limits<double>::infinity());
+  }
+  template <class V>
+  CONVT_FN V join(V a, V b) const {
+    return maximum(a, b);
+  }
+  template <class V>
+  CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {
+    return folded;
+  }
+  template <class V>
+  CONVT_FN V result(V centre, [[maybe_unused]] V scale) const {
+    return centre;
+  }
+};
+
+}  // namespace convt::core::ops

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "epilogue/families.hpp"
+
+namespace convt::core::ops {
+
+struct Sigmoid : Pointwise {
+  static constexpr std::string_view about = "1 / (1 + exp(-x))";
+  static constexpr std::string_view torch = "torch.sigmoid(x)";
+  static constexpr std::string_view examples = "sigmoid";
+  static constexpr auto fields() { return std::tuple(); }
+
+  template <class V>
+  CONVT_FN V apply(V x) const {
+    return V(1) / (V(1) + exp(V(0) - x));
+  }
+};
+
+}  // namespace convt::core::ops

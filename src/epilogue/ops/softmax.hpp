@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <limits>
+
+#include "epilogue/families.hpp"
+
+namespace convt::core::ops {
+
+struct Softmax : Normalise {
+  static constexpr std::string_view about = "exp(x), divided by its sum over channels";
+  static constexpr std::string_view torch = "torch.softmax(x, 1)";
+  static constexpr std::string_view examples = "softmax";
+  static constexpr auto fields() { return std::tuple(); }
+  static constexpr bool two_pass = true;
+  Region region() const { return {Region::channels, 0}; }
+
+  template <class V>
+  CONVT_FN V start() const {
+    return V(-std::numeric_limits<double>::infinity());
+  }
+  template <class V>
+  CONVT_FN V join(V a, V b) const {
+    return maximum(a, b);
+  }
+  template <class V>
+  CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {
+    return folded;
+  }
+  template <class V>
+  CONVT_FN V deviation(V x, V centre) const {
+    return exp(x - centre);
+  }
+  template <class V>
+  CONVT_FN V scale(V total, [[maybe_unused]] V count) const {
+    return V(1) / total;
+  }
+  template <class V>
+  CONVT_FN V map(V x, V centre, V scale) const {
+    return exp(x - centre) * scale;
+  }
+};
+
+}  // namespace convt::core::ops

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "epilogue/families.hpp"
+
+namespace convt::core::ops {
+
+struct Tanh : Pointwise {
+  static constexpr std::string_view about = "hyperbolic tangent";
+  static constexpr std::string_view torch = "torch.tanh(x)";
+  static constexpr std::string_view examples = "tanh";
+  static constexpr auto fields() { return std::tuple(); }
+
+  template <class V>
+  CONVT_FN V apply(V x) const {
+    return tanh(x);
+  }
+};
+
+}  // namespace convt::core::ops

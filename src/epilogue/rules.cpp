@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape rules and operands of each family.
+#include <algorithm>
+#include <string>
+
+#include "base/error.hpp"
+#include "epilogue/op.hpp"
+
+namespace convt::core {
+namespace {
+
+std::string member(std::string_view op, std::string_view name) { return fmt::format("{}.{}", op, name); }
+
+void check_extents(const std::string& argument, const Extents& extents, int dims, std::int64_t least) {
+  if (extents.rank > 1 && extents.rank != dims)
+    reject(argument, "takes one size or {} of them, one per spatial axis (got {})", dims, extents.rank);
+  for (int i = 0; i < extents.rank; ++i) {
+    const std::int64_t size = extents.sizes[static_cast<std::size_t>(i)];
+    if (size < least) reject(argument, "must be at least {} on every axis (got {})", least, size);
+  }
+}
+
+// PyTorch's rule: with ceil, the last window must still start inside the image or its left padding.
+std::int64_t pooled(std::int64_t in, std::int64_t size, std::int64_t stride, std::int64_t padding, bool ceil) {
+  const std::int64_t room = in - size + 2 * padding;  // no overflow: padding <= size/2
+  if (room < 0 && !ceil) return 0;
+  const bool partial = ceil && room % stride != 0;
+  std::int64_t out = (room >= 0 ? room / stride + partial : -((-room) / stride)) + 1;
+  if (ceil && (out - 1) * stride >= in + padding) --out;
+  return std::max<std::int64_t>(out, 0);
+}
+
+Shape rule(std::string_view name, const Pool& pool, const Shape& in) {
+  check_extents(member(name, "size"), pool.size, in.dims, 1);
+  check_extents(member(name, "stride"), pool.stride, in.dims, 1);
+  check_extents(member(name, "padding"), pool.padding, in.dims, 0);
+  const auto [size, stride, padding] = windows_of(pool, in);
+  Shape out = in;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const char letter = axis_letters[axis];
+    if (padding[axis] > size[axis] / 2)
+      reject(member(name, "padding"), "must be at most half the size on axis {} (got padding {}, size {})", letter,
+             padding[axis], size[axis]);
+    out.space[axis] = pooled(in.space[axis], size[axis], stride[axis], padding[axis], pool.ceil);
+    if (out.space[axis] < 1)
+      reject(member(name, "size"), "leaves an empty output on axis {} (input {}, size {}, stride {}, padding {})",
+             letter, in.space[axis], size[axis], stride[axis], padding[axis]);
+  }
+  return out;
+}
+
+Shape rule(std::string_view name, const Region& region, const Shape& in) {
+  if (region.kind == Region::groups && (region.parameter < 1 || in.channels % region.parameter != 0))
+    reject(member(name, "groups"), "must divide the {} channels (got {})", in.channels, region.parameter);
+  if (region.kind == Region::trailing && (region.parameter < 1 || region.parameter > in.dims + 1))
+    reject(member(name, "trailing"), "must be from 1 to {}, the axes but the batch (got {})", in.dims + 1,
+           region.parameter);
+  return in;
+}
+
+std::vector<std::int64_t> trailing_sizes(const Shape& in, std::int64_t axes) {
+  const auto all = in.sizes();
+  return {all.end() - axes, all.end()};
+}
+
+template <class T>
+concept Choosy = requires(const T& op) {
+  op.complaint();
+};
+
+}  // namespace
+
+Windows windows_of(const Pool& pool, const Shape& in) {
+  Windows windows;
+  windows.size = pool.size.rank == 0 ? in.space : resolve(pool.size, in.dims, 1);
+  windows.stride = pool.stride.rank == 0 ? windows.size : resolve(pool.stride, in.dims, 1);
+  windows.padding = resolve(pool.padding, in.dims, 0);
+  return windows;
+}
+
+Shape infer(const Op& any, const Shape& in, const Shape& conv) {
+  const std::string_view name = name_of(any);
+  return std::visit(
+      [&]<class T>(const T& op) -> Shape {
+        if constexpr (Choosy<T>)
+          if (const std::string_view rule = op.complaint(); !rule.empty()) reject(name, "{}", rule);
+        if constexpr (std::derived_from<T, Pool>) {
+          return rule(name, op, in);
+        } else if constexpr (std::derived_from<T, Normalise>) {
+          return rule(name, op.region(), in);
+        } else if constexpr (std::derived_from<T, Reduce>) {
+          Shape out = in;
+          out.channels = 1;
+          return out;
+        } else {
+          if constexpr (std::derived_from<T, Combine>)
+            if (op.term.kind == Term::conv && !(in == conv))
+              reject(member(name, "term"), "conv needs a value of the convolution's own shape (got {} where it is {})",
+                     fmt::join(in.sizes(), "x"), fmt::join(conv.sizes(), "x"));
+          return in;
+        }
+      },
+      any);
+}
+
+std::vector<OperandSpec> operands_of(const Op& any, const Shape& in) {
+  const std::string_view name = name_of(any);
+  std::vector<OperandSpec> specs;
+  std::visit(
+      [&]<class T>(const T& op) {
+        if constexpr (std::derived_from<T, Combine>) {
+          if (op.term.kind == Term::channel)
+            specs.push_back({member(name, "other"), OperandSpec::per_channel, {in.channels}, op.dtype});
+          if (op.term.kind == Term::tensor)
+            specs.push_back({member(name, "other"), OperandSpec::whole, in.sizes(), op.dtype});
+        }
+        if constexpr (std::derived_from<T, Normalise>) {
+          const Region region = op.region();
+          if (region.kind == Region::given)
+            for (const char* statistic : {"mean", "var"})
+              specs.push_back({member(name, statistic), OperandSpec::per_channel, {in.channels}, op.dtype});
+          const bool trailing = region.kind == Region::trailing;
+          if (op.affine)
+            for (const char* part : {"weight", "bias"})
+              specs.push_back({member(name, part), trailing ? OperandSpec::per_trailing : OperandSpec::per_channel,
+                               trailing ? trailing_sizes(in, region.parameter) : std::vector{in.channels}, op.dtype});
+        }
+      },
+      any);
+  return specs;
+}
+
+bool uses_conv(const Op& any) {
+  return std::visit(
+      []<class T>(const T& op) {
+        if constexpr (std::derived_from<T, Combine>)
+          return op.term.kind == Term::conv;
+        else
+          return false;
+      },
+      any);
+}
+
+}  // namespace convt::core

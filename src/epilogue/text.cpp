@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parser and printer of ops, driven by each op's fields().
+#include "epilogue/text.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+
+namespace convt::core {
+namespace {
+
+// ---- one overload per type a parameter may have: how it is read, and how it is written
+
+void read(Scanner& s, double& value) { value = s.number(); }
+void read(Scanner& s, std::int64_t& value) { value = s.count(); }
+void read(Scanner& s, Extents& value) { value = s.extents(); }
+
+void read(Scanner& s, bool& value) {
+  const std::size_t at = s.column();
+  const std::string_view word = s.word();
+  if (word != "true" && word != "false") s.fail(at, "expected true or false (got '{}')", word);
+  value = word == "true";
+}
+
+void read(Scanner& s, OperandType& value) {
+  const std::size_t at = s.column();
+  const std::string_view word = s.word();
+  if (word != "f32" && word != "same")
+    s.fail(at, "an operand's dtype is f32, or same (as the problem's), which is the default (got '{}')", word);
+  value = word == "f32" ? OperandType::f32 : OperandType::same;
+}
+
+constexpr std::string_view term_words[] = {"", "channel", "tensor", "conv"};  // position = Term::Kind
+
+void read(Scanner& s, Term& value) {
+  if (s.next_is_word()) {
+    const std::size_t at = s.column();
+    Scanner ahead = s;
+    const std::string_view word = ahead.word();
+    const auto* kind = std::find(std::begin(term_words) + 1, std::end(term_words), word);
+    if (kind != std::end(term_words)) {
+      value = {static_cast<Term::Kind>(kind - term_words), 0};
+      s = ahead;
+      return;
+    }
+    if (word != "inf" && word != "nan") s.fail(at, "expected a number, channel, tensor or conv (got '{}')", word);
+  }
+  value = {Term::scalar, s.number()};
+}
+
+std::string write(double value) { return fmt::format("{}", value); }
+std::string write(std::int64_t value) { return fmt::format("{}", value); }
+std::string write(const Extents& value) { return print(value); }
+std::string write(bool value) { return value ? "true" : "false"; }
+std::string write(OperandType value) { return value == OperandType::f32 ? "f32" : "same"; }
+std::string write(const Term& value) {
+  return value.kind == Term::scalar ? write(value.number) : std::string(term_words[value.kind]);
+}
+
+// Flags and dtypes are told by name only.
+template <class T>
+constexpr bool positional = !std::is_same_v<T, bool> && !std::is_same_v<T, OperandType>;
+
+// ---- ops
+
+// Calls f(field, index) for each field of the op.
+template <class T, class F>
+void each_field(F&& f) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (f(std::get<I>(T::fields()), I), ...); }
+  (std::make_index_sequence<std::tuple_size_v<decltype(T::fields())>>{});
+}
+
+template <class T>
+class ArgumentReader {
+ public:
+  ArgumentReader(Scanner& scanner, std::string_view name) : s_(scanner), name_(name) {}
+
+  T read_all() {
+    const std::size_t at = s_.column();
+    if (s_.accept('(') && !s_.accept(')')) {
+      do {
+        read_one();
+      } while (s_.accept(','));
+      s_.expect(')');
+    }
+    each_field<T>([&](const auto& field, std::size_t i) {
+      if (field.required && !given_[i]) s_.fail(at, "{} needs its {}", name_, field.name);
+    });
+    return op_;
+  }
+
+ private:
+  void read_one() {
+    const std::size_t at = s_.column();
+    if (s_.next_is_word()) {
+      Scanner ahead = s_;
+      const std::string_view word = ahead.word();
+      const bool keyed = ahead.accept('=');
+      if (const auto index = index_of(word)) {
+        s_ = ahead;
+        take(at, *index, keyed);
+        return;
+      }
+      if (keyed) s_.fail(at, "{} has no parameter '{}'{}", name_, word, parameters());
+    }
+    // Positional: the first parameter not yet given.
+    std::optional<std::size_t> next;
+    each_field<T>([&](const auto& field, std::size_t i) {
+      if (positional<std::remove_cvref_t<decltype(op_.*field.member)>> && !given_[i] && !next) next = i;
+    });
+    if (!next) s_.fail(at, "{} takes no further argument here{}", name_, parameters());
+    take(at, *next, true);
+  }
+
+  void take(std::size_t at, std::size_t index, bool with_value) {
+    each_field<T>([&](const auto& field, std::size_t i) {
+      if (i != index) return;
+      if (given_[i]) s_.fail(at, "{} is given its {} twice", name_, field.name);
+      given_[i] = true;
+      auto& value = op_.*field.member;
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, bool>) {
+        value = true;
+        if (!with_value) return;
+      }
+      if (!with_value) s_.fail(s_.column(), "expected '=' and a value for {}'s {}", name_, field.name);
+      read(s_, value);
+    });
+  }
+
+  static std::optional<std::size_t> index_of(std::string_view word) {
+    std::optional<std::size_t> index;
+    each_field<T>([&](const auto& field, std::size_t i) {
+      if (field.name == word) index = i;
+    });
+    return index;
+  }
+
+  static std::string parameters() {
+    std::vector<std::string_view> names;
+    each_field<T>([&](const auto& field, std::size_t) { names.push_back(field.name); });
+    return names.empty() ? " (it takes none)" : fmt::format(" (it takes {})", fmt::join(names, ", "));
+  }
+
+  Scanner& s_;
+  std::string_view name_;
+  T op_{};
+  std::array<bool, std::tuple_size_v<decltype(T::fields())>> given_{};
+};
+
+Op parse_op(Scanner& scanner) {
+  const std::size_t at = scanner.column();
+  const std::string_view name = scanner.word();
+  const auto* known = std::find(std::begin(op_names), std::end(op_names), name);
+  if (known == std::end(op_names))
+    scanner.fail(at, "unknown op '{}'{}", name, suggest(name, op_names, std::size(op_names)));
+  const auto wanted = static_cast<std::size_t>(known - op_names);
+  Op op;
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    ((I == wanted ? void(op = ArgumentReader<std::variant_alternative_t<I, Op>>(scanner, name).read_all()) : void()),
+     ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<Op>>{});
+  return op;
+}
+
+template <class T>
+std::string describe(std::string_view name, const T& op, bool with_defaults) {
+  std::vector<std::string> arguments;
+  const T defaults{};
+  each_field<T>([&](const auto& field, std::size_t) {
+    const auto& value = op.*field.member;
+    const std::string text = write(value);
+    const std::string fallback = write(defaults.*field.member);
+    if (with_defaults && (field.required || text.empty()))
+      arguments.push_back(std::string(field.name) + (field.required ? "" : "=..."));
+    else if (!with_defaults && field.required)
+      arguments.push_back(text);
+    else if (text == "true" && fallback == "false")
+      arguments.emplace_back(field.name);
+    else if (with_defaults || text != fallback)
+      arguments.push_back(fmt::format("{}={}", field.name, text));
+  });
+  return arguments.empty() ? std::string(name) : fmt::format("{}({})", name, fmt::join(arguments, ", "));
+}
+
+}  // namespace
+
+Chain parse_chain(Scanner& scanner) {
+  Chain chain;
+  do {
+    chain.push_back(parse_op(scanner));
+  } while (scanner.accept('|'));
+  if (!scanner.at_end()) scanner.fail(scanner.column(), "expected '|' before the next op, or the end");
+  return chain;
+}
+
+Chain parse_chain(std::string_view subject, std::string_view text) {
+  Scanner scanner(subject, text);
+  if (scanner.at_end()) return {};
+  return parse_chain(scanner);
+}
+
+std::string print(const Extents& extents) {
+  const auto* end = extents.sizes.data() + extents.rank;
+  if (std::all_of(extents.sizes.data(), end, [&](std::int64_t size) { return size == extents.sizes[0]; }))
+    return extents.rank == 0 ? "" : fmt::format("{}", extents.sizes[0]);
+  return fmt::format("{}", fmt::join(extents.sizes.data(), end, "x"));
+}
+
+std::string print(const Op& any) {
+  return std::visit([&](const auto& op) { return describe(name_of(any), op, false); }, any);
+}
+
+std::string print(const Chain& chain) {
+  std::vector<std::string> parts;
+  for (const Op& op : chain) parts.push_back(print(op));
+  return fmt::format("{}", fmt::join(parts, " | "));
+}
+
+const std::vector<OpDescription>& op_descriptions() {
+  static const std::vector<OpDescription> rows = [] {
+    std::vector<OpDescription> all;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (
+          [&] {
+            using T = std::variant_alternative_t<I, Op>;
+            all.push_back({op_names[I], describe(op_names[I], T{}, true), T::about, T::torch, T::examples});
+          }(),
+          ...);
+    }
+    (std::make_index_sequence<std::variant_size_v<Op>>{});
+    return all;
+  }();
+  return rows;
+}
+
+}  // namespace convt::core

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface every engine implements. An engine offers candidates for a problem; each is accepted with a cost or
+// rejected with a reason; the planner builds the cheapest accepted one.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "problem/call.hpp"
+#include "problem/descriptor.hpp"
+
+namespace convt::core {
+
+// What a plan runs. Made for one descriptor and one device.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // Takes a copy of the kernel, arranged as it likes; from then on Call::kernel is ignored.
+  virtual void pack_kernel(const void* kernel, void* stream) = 0;
+  // The call's pointers were checked, its output is not empty, and its workspace is what the candidate asked for.
+  virtual void execute(const Call& call) const = 0;
+};
+
+struct Candidate {
+  std::string name;       // "reference", or an engine's name and its choice, "avx512 6x4"
+  std::string rejection;  // why it cannot take the problem; "" when it can
+  double seconds = 0;     // predicted time, for the choice
+  std::size_t workspace = 0;
+  std::function<std::unique_ptr<Executable>()> build;
+};
+
+struct Request {
+  std::shared_ptr<const Descriptor> descriptor;
+  Location location;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::vector<Candidate> candidates(const Request& request) const = 0;
+};
+
+}  // namespace convt::core

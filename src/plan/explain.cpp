@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan in words.
+#include "base/dtype.hpp"
+#include "base/error.hpp"
+#include "epilogue/text.hpp"
+#include "plan/plan.hpp"
+#include "plan/work.hpp"
+
+namespace convt::core {
+namespace {
+
+std::string sizes(const std::vector<std::int64_t>& all) { return fmt::format("{}", fmt::join(all, "x")); }
+
+std::string seconds(double value) {
+  if (value < 1e-3) return fmt::format("{:.3g} us", value * 1e6);
+  if (value < 1) return fmt::format("{:.3g} ms", value * 1e3);
+  return fmt::format("{:.3g} s", value);
+}
+
+std::string write(const Plan& plan) {
+  const Descriptor& d = plan.descriptor();
+  std::string text = d.text + "\n\nshapes\n";
+  const auto row = [&](std::string_view name, const std::string& value) {
+    text += fmt::format("  {:<44} {}\n", name, value);
+  };
+  row("input", sizes(d.input.sizes()));
+  row("convolution", sizes(d.conv.sizes()));
+  for (const Stage& stage : d.stages) row(print(stage.op), sizes(stage.out.sizes()));
+  row("output", sizes(d.output.sizes()));
+
+  if (!d.operands.empty()) text += "\noperands\n";
+  for (std::size_t i = 0; i < d.operands.size(); ++i)
+    row(fmt::format("[{}] {}", i, d.operands[i].spec.name),
+        fmt::format("{} {}", name_of(d.operands[i].dtype), sizes(d.operands[i].spec.sizes)));
+
+  const Work work = count_work(d);
+  text += "\nwork\n";
+  row("GFLOP the output needs", fmt::format("{:.6g}", 2e-9 * work.needed));
+  row("GFLOP of all inputs with all taps", fmt::format("{:.6g}", 2e-9 * work.scattered));
+
+  text += "\nengines\n";
+  for (const Plan::Verdict& verdict : plan.verdicts())
+    row(verdict.candidate,
+        verdict.reason.empty() ? "accepts, predicts " + seconds(verdict.seconds) : "rejects: " + verdict.reason);
+  row("chosen", plan.choice());
+  row("runs on", print(plan.location()));
+  row("workspace", fmt::format("{} bytes", plan.workspace_size()));
+  return text;
+}
+
+}  // namespace
+
+const std::string& Plan::explain() const {
+  std::call_once(explained_, [&] { explanation_ = write(*this); });
+  return explanation_;
+}
+
+}  // namespace convt::core

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/plan.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "base/dtype.hpp"
+#include "base/error.hpp"
+
+namespace convt::core {
+namespace {
+
+struct Freed {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+// Host workspace for a call that brings none.
+std::unique_ptr<void, Freed> host_workspace(std::size_t bytes) {
+  constexpr std::size_t line = 64;
+  if (bytes > SIZE_MAX - line) throw std::bad_alloc();
+  void* memory = std::aligned_alloc(line, (bytes + line - 1) / line * line);
+  if (memory == nullptr) throw std::bad_alloc();
+  return std::unique_ptr<void, Freed>(memory);
+}
+
+// The engine asked for by the caller or, failing that, by the environment variable CONVT_ENGINE; "" when neither did.
+std::string wanted_engine(const PlanOptions& options, const Backends& backends) {
+  const char* variable = std::getenv("CONVT_ENGINE");
+  const bool by_caller = !options.engine.empty();
+  const std::string wanted = by_caller ? options.engine : variable != nullptr ? variable : "";
+  if (wanted.empty()) return wanted;
+  std::vector<std::string_view> names;
+  for (const Engine* engine : backends.engines) names.push_back(engine->name());
+  if (std::find(names.begin(), names.end(), wanted) == names.end())
+    reject(by_caller ? "engine" : "CONVT_ENGINE", "names no engine of this build, which has {} (got '{}')",
+           fmt::join(names, ", "), wanted);
+  return wanted;
+}
+
+}  // namespace
+
+Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& backends)
+    : descriptor_(std::make_shared<const Descriptor>(std::move(descriptor))),
+      location_(options.location),
+      locate_(backends.locate) {
+  const std::string wanted = wanted_engine(options, backends);
+  Candidate best;
+  for (const Engine* engine : backends.engines) {
+    if (!wanted.empty() && engine->name() != wanted) continue;
+    for (Candidate& candidate : engine->candidates({descriptor_, location_})) {
+      if (candidate.rejection.empty() && options.workspace_limit != 0 && candidate.workspace > options.workspace_limit)
+        candidate.rejection = fmt::format("needs {} bytes of workspace, over the limit of {}", candidate.workspace,
+                                          options.workspace_limit);
+      verdicts_.push_back({candidate.name, candidate.rejection, candidate.seconds});
+      if (candidate.rejection.empty() && (!best.build || candidate.seconds < best.seconds)) {
+        engine_ = engine->name();
+        best = std::move(candidate);
+      }
+    }
+  }
+  if (!best.build) {
+    std::string reasons;
+    for (const Verdict& verdict : verdicts_) reasons += fmt::format("; {}: {}", verdict.candidate, verdict.reason);
+    throw Error(CONVT_UNSUPPORTED, fmt::format("no engine can run this in memory of {}{}", print(location_), reasons));
+  }
+  choice_ = best.name;
+  workspace_ = best.workspace;
+  executable_ = best.build();
+}
+
+void Plan::pack_kernel(const void* kernel, void* stream) {
+  const TensorUse use{"kernel", kernel,
+                      static_cast<std::size_t>(descriptor_->kernel_count) * size_of(descriptor_->dtype),
+                      size_of(descriptor_->dtype)};
+  check_pointers({&use, 1});
+  if (const Location place = locate_(kernel); !(place == location_))
+    reject("kernel", "is in memory of {}, but the plan is for {}", print(place), print(location_));
+  executable_->pack_kernel(kernel, stream);
+  packed_ = true;
+}
+
+void Plan::execute(const Call& call) const {
+  if (call.operands.size() != descriptor_->operands.size())
+    reject("operand_count", "must be {}, what the chain takes (got {})", descriptor_->operands.size(),
+           call.operands.size());
+  const auto tensors = uses(*descriptor_, call, packed_);
+  check_pointers(tensors);
+  const bool empty = tensors.front().bytes == 0;
+  if (const Location place = common_location(tensors, locate_); !(place == location_) && !empty)
+    reject("output", "is in memory of {}, but the plan is for {}", print(place), print(location_));
+  check_workspace(tensors, call, workspace_);
+  if (empty) return;
+  if (location_.device == CONVT_DEVICE_CPU && call.workspace == nullptr && workspace_ != 0) {
+    const auto memory = host_workspace(workspace_);
+    Call with_workspace = call;
+    with_workspace.workspace = memory.get();
+    with_workspace.workspace_size = workspace_;
+    executable_->execute(with_workspace);
+  } else {
+    executable_->execute(call);
+  }
+}
+
+}  // namespace convt::core

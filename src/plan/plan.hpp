@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan: a checked problem, the candidates that were considered for it, and the executable that was built.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/engine.hpp"
+
+namespace convt::core {
+
+// The engines in order of priority (the earlier wins a tie), and how to tell where a pointer is.
+struct Backends {
+  std::span<const Engine* const> engines;
+  Location (*locate)(const void* pointer);
+};
+
+struct PlanOptions {
+  Location location;
+  std::string engine;               // "": the cheapest
+  std::size_t workspace_limit = 0;  // bytes; 0: none
+};
+
+class Plan {
+ public:
+  // Throws Error(unsupported), with every candidate's reason, when none accepts.
+  Plan(Descriptor descriptor, const PlanOptions& options, const Backends& backends);
+
+  const Descriptor& descriptor() const { return *descriptor_; }
+  const Location& location() const { return location_; }
+  const std::string& engine() const { return engine_; }
+  const std::string& choice() const { return choice_; }
+  std::size_t workspace_size() const { return workspace_; }
+  struct Verdict {
+    std::string candidate, reason;  // reason: "" when it accepted
+    double seconds;
+  };
+  const std::vector<Verdict>& verdicts() const { return verdicts_; }
+
+  void pack_kernel(const void* kernel, void* stream);
+  void execute(const Call& call) const;
+
+  // Built at the first call; belongs to the plan.
+  const std::string& explain() const;
+
+ private:
+  std::shared_ptr<const Descriptor> descriptor_;
+  Location location_;
+  Location (*locate_)(const void*);
+  std::string engine_, choice_;
+  std::size_t workspace_ = 0;
+  std::vector<Verdict> verdicts_;
+  std::unique_ptr<Executable> executable_;
+  bool packed_ = false;
+  mutable std::once_flag explained_;
+  mutable std::string explanation_;
+};
+
+}  // namespace convt::core

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/work.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace convt::core {
+namespace {
+
+struct Interval {
+  std::int64_t begin, end;
+};
+using Coordinates = std::vector<Interval>;  // disjoint, ascending
+
+// Beyond this many pieces, one interval around them stands for all: the count becomes an upper bound.
+constexpr std::int64_t most_pieces = 1 << 20;
+
+// Inputs that a pool's windows at the needed outputs cover.
+Coordinates covered(const Coordinates& needed, std::int64_t in, std::int64_t size, std::int64_t stride,
+                    std::int64_t padding) {
+  Coordinates result;
+  const auto add = [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t begin = std::max<std::int64_t>(first * stride - padding, 0);
+    const std::int64_t end = std::min(last * stride - padding + size, in);
+    if (!result.empty() && begin <= result.back().end)
+      result.back().end = std::max(end, result.back().end);
+    else
+      result.push_back({begin, end});
+  };
+  for (const auto [begin, end] : needed) {
+    if (stride <= size || end - begin > most_pieces)
+      add(begin, end - 1);
+    else
+      for (std::int64_t out = begin; out < end; ++out) add(out, out);
+  }
+  return result;
+}
+
+// The axes along which some output of the stage depends on every input.
+void spread(const Stage& stage, std::array<Coordinates, 3>& needed) {
+  const auto everything = [&](std::size_t axis) { needed[axis] = {{0, stage.in.space[axis]}}; };
+  std::visit(
+      [&]<class T>(const T& op) {
+        if constexpr (std::derived_from<T, Pool>) {
+          const auto [size, stride, padding] = windows_of(op, stage.in);
+          for (std::size_t axis = 0; axis < 3; ++axis)
+            needed[axis] = covered(needed[axis], stage.in.space[axis], size[axis], stride[axis], padding[axis]);
+        } else if constexpr (std::derived_from<T, Normalise>) {
+          const Region region = op.region();
+          const std::size_t first = region.kind == Region::groups || region.kind == Region::instance ? 0
+                                    : region.kind == Region::trailing
+                                        ? 3 - static_cast<std::size_t>(std::min<std::int64_t>(region.parameter, 3))
+                                        : 3;
+          for (std::size_t axis = first; axis < 3; ++axis) everything(axis);
+        }
+      },
+      stage.op);
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a > 0 ? (a - 1) / b + 1 : -(-a / b); }
+
+// Pairs of an input and a tap that meet in a needed output.
+double meetings(const Convolution& c, std::size_t axis, const Coordinates& needed) {
+  double count = 0;
+  for (std::int64_t tap = 0; tap < c.kernel[axis]; ++tap)
+    for (const auto [begin, end] : needed) {
+      // begin <= in*stride - padding + tap*dilation < end
+      const std::int64_t shift = c.padding[axis] - tap * c.dilation[axis];
+      const std::int64_t first = std::max<std::int64_t>(ceil_div(begin + shift, c.stride[axis]), 0);
+      const std::int64_t last = std::min(ceil_div(end + shift, c.stride[axis]), c.input[axis]);
+      count += static_cast<double>(std::max<std::int64_t>(last - first, 0));
+    }
+  return count;
+}
+
+}  // namespace
+
+Work count_work(const Descriptor& d) {
+  const Convolution& c = d.convolution;
+  std::array<Coordinates, 3> needed;
+  for (std::size_t axis = 0; axis < 3; ++axis) needed[axis] = {{0, d.output.space[axis]}};
+  for (auto stage = d.stages.rbegin(); stage != d.stages.rend(); ++stage) {
+    if (uses_conv(
+            stage->op))  // its own result is needed at least where the running value is, and that lies in `needed`
+      continue;
+    spread(*stage, needed);
+  }
+  const double channels = static_cast<double>(d.input.batch) * static_cast<double>(c.in_channels) *
+                          static_cast<double>(c.out_channels / c.groups);
+  Work work{channels, channels};
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    work.needed *= meetings(c, axis, needed[axis]);
+    work.scattered *= static_cast<double>(c.input[axis]) * static_cast<double>(c.kernel[axis]);
+  }
+  return work;
+}
+
+}  // namespace convt::core

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The named problems: each is one row, a parameter list and a chain. Nothing else in the library knows their names.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "problem/problem.hpp"
+
+namespace convt::core {
+
+struct NamedProblem {
+  std::string_view slug;
+  std::size_t dims;
+  std::string_view parameters;  // the C functions' sizes in order, then their scalars, separated by spaces
+  std::string_view chain;       // a scalar's name stands where its value goes
+  std::string_view benchmark;   // fields of the benchmark's shape, and of one that a slow executor ends in a second
+  std::string_view demo;
+  double scalar = 0;  // value of the scalar in benchmark and demo
+};
+
+std::span<const NamedProblem> named_problems();
+const NamedProblem& named_problem(std::string_view slug);  // one that exists
+
+// The row with its parameters filled in; `sizes` in the row's order. Whoever has no scalar ignores it.
+Problem instantiate(const NamedProblem& row, std::span<const std::size_t> sizes, double scalar);
+
+// The chain's text with the row's example scalar in it.
+std::string example_case(const NamedProblem& row, std::string_view fields);
+
+}  // namespace convt::core

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+
+#include "base/checked.hpp"
+#include "base/dtype.hpp"
+#include "base/error.hpp"
+#include "problem/descriptor.hpp"
+
+namespace convt::core {
+namespace {
+
+__extension__ using Wide = __int128;  // sums of products of two 63-bit sizes
+
+constexpr std::size_t largest_size = std::numeric_limits<std::int64_t>::max();
+constexpr std::string_view input_names[] = {"depth", "height", "width"};
+
+std::int64_t size(std::string_view argument, std::size_t value, std::size_t least) {
+  if (value < least) reject(argument, "must be at least {} (got {})", least, value);
+  if (value > largest_size) reject(argument, "must be below 2^63 (got {})", value);
+  return static_cast<std::int64_t>(value);
+}
+
+std::string axis_name(const AxisParameter& parameter, std::size_t axis) {
+  return parameter.name == "input" ? std::string(input_names[axis])
+                                   : fmt::format("{}_{}", parameter.name, axis_letters[axis]);
+}
+
+Axes axes(const Problem& problem, std::string_view name, std::size_t least) {
+  const auto* parameter = std::find_if(axis_parameters.begin(), axis_parameters.end(),
+                                       [&](const AxisParameter& row) { return row.name == name; });
+  Axes result{};
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    result[axis] = size(axis_name(*parameter, axis), (problem.*parameter->member)[axis], least);
+  return result;
+}
+
+void check_enums(const Problem& problem) {
+  const auto check = [](std::string_view argument, int value, int count) {
+    if (value < 0 || value >= count) reject(argument, "is no value of its enum (got {})", value);
+  };
+  check("dtype", problem.dtype, static_cast<int>(dtype_table.size()));
+  check("input_layout", problem.input_layout, 2);
+  check("output_layout", problem.output_layout, 2);
+  check("precision", problem.precision, 2);
+}
+
+// out = (in - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1
+Axes output_axes(const Convolution& c) {
+  Axes out{};
+  for (std::size_t a = 0; a < 3; ++a) {
+    const char letter = axis_letters[a];
+    if (c.output_padding[a] >= std::max(c.stride[a], c.dilation[a]))
+      reject(fmt::format("output_padding_{}", letter),
+             "must be smaller than the larger of stride and dilation (got {}, with stride_{} {} and dilation_{} {})",
+             c.output_padding[a], letter, c.stride[a], letter, c.dilation[a]);
+    // Without its cropping by padding: every coordinate an engine computes lies inside.
+    const Wide whole =
+        Wide(c.input[a] - 1) * c.stride[a] + Wide(c.dilation[a]) * (c.kernel[a] - 1) + c.output_padding[a] + 1;
+    const Wide size = whole - 2 * Wide(c.padding[a]);
+    const auto formula = [&] {
+      return fmt::format("({} - 1)*{} - 2*{} + {}*({} - 1) + {} + 1", c.input[a], c.stride[a], c.padding[a],
+                         c.dilation[a], c.kernel[a], c.output_padding[a]);
+    };
+    if (size < 1)
+      reject(fmt::format("padding_{}", letter),
+             "leaves an empty output on axis {}: (in - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding "
+             "+ 1 must be at least 1 (got {})",
+             letter, formula());
+    if (whole > Wide(largest_size))
+      reject(input_names[a], "gives an output past 2^63 on axis {}, counted before padding crops it ({})", letter,
+             formula());
+    out[a] = static_cast<std::int64_t>(size);
+  }
+  return out;
+}
+
+// Elements of a tensor, or a refusal when its bytes pass 63 bits.
+std::int64_t checked_count(std::string_view argument, std::initializer_list<std::int64_t> sizes, convt_dtype dtype) {
+  const auto count = checked_product(sizes);
+  if (!count || !checked_product({std::max<std::int64_t>(*count, 1), static_cast<std::int64_t>(size_of(dtype))}))
+    reject(argument, "passes 2^63 bytes ({} elements of {} bytes)", fmt::join(sizes, " x "), size_of(dtype));
+  return *count;
+}
+
+void check_bytes(std::string_view argument, const Shape& s, convt_dtype dtype) {
+  checked_count(argument, {s.channels, s.space[0], s.space[1], s.space[2], s.batch}, dtype);
+}
+
+Convolution convolution(const Problem& problem) {
+  Convolution c;
+  c.in_channels = size("in_channels", problem.in_channels, 1);
+  c.out_channels = size("out_channels", problem.out_channels, 1);
+  c.input = axes(problem, "input", 1);
+  c.kernel = axes(problem, "kernel", 1);
+  c.stride = axes(problem, "stride", 1);
+  c.padding = axes(problem, "padding", 0);
+  c.output_padding = axes(problem, "output_padding", 0);
+  c.dilation = axes(problem, "dilation", 1);
+  c.groups = size("groups", problem.groups, 1);
+  if (c.in_channels % c.groups != 0)
+    reject("groups", "must divide in_channels (got groups {}, in_channels {})", c.groups, c.in_channels);
+  if (c.out_channels % c.groups != 0)
+    reject("groups", "must divide out_channels (got groups {}, out_channels {})", c.groups, c.out_channels);
+  c.output = output_axes(c);
+  return c;
+}
+
+void add_stage(Descriptor& d, const Op& op) {
+  const Shape& in = d.output;
+  Stage stage{op, in, infer(op, in, d.conv), d.operands.size(), 0};
+  check_bytes(name_of(op), stage.out, d.dtype);
+  for (OperandSpec& spec : operands_of(op, in)) {
+    Operand operand;
+    operand.stage = d.stages.size();
+    operand.dtype = spec.type == OperandType::f32 ? CONVT_F32 : d.dtype;
+    operand.count = 1;
+    for (const std::int64_t n : spec.sizes) operand.count *= n;  // no larger than the value, which was checked
+    if (!checked_product({std::max<std::int64_t>(operand.count, 1), static_cast<std::int64_t>(size_of(operand.dtype))}))
+      reject(spec.name, "passes 2^63 bytes ({} elements of {} bytes)", operand.count, size_of(operand.dtype));
+    operand.spec = std::move(spec);
+    d.operands.push_back(std::move(operand));
+    ++stage.operand_count;
+  }
+  d.output = stage.out;
+  d.stages.push_back(std::move(stage));
+}
+
+}  // namespace
+
+bool Descriptor::keeps_conv() const {
+  return std::any_of(stages.begin(), stages.end(), [](const Stage& stage) { return uses_conv(stage.op); });
+}
+
+Descriptor validate(const Problem& problem) {
+  if (problem.dims < 1 || problem.dims > 3) reject("dims", "must be 1, 2 or 3 (got {})", problem.dims);
+  check_enums(problem);
+  Descriptor d;
+  d.dims = static_cast<int>(problem.dims);
+  d.dtype = problem.dtype;
+  d.input_layout = problem.input_layout;
+  d.output_layout = problem.output_layout;
+  d.precision = problem.precision;
+  const std::int64_t batch = size("batch_size", problem.batch_size, 0);
+  const Convolution c = d.convolution = convolution(problem);
+  d.input = {d.dims, batch, c.in_channels, c.input};
+  d.conv = d.output = {d.dims, batch, c.out_channels, c.output};
+  check_bytes("input", d.input, d.dtype);
+  d.kernel_count = checked_count(
+      "kernel", {c.in_channels, c.out_channels / c.groups, c.kernel[0], c.kernel[1], c.kernel[2]}, d.dtype);
+  check_bytes("output", d.conv, d.dtype);
+  for (const Op& op : problem.chain) add_stage(d, op);
+  d.text = print(problem);
+  return d;
+}
+
+}  // namespace convt::core
