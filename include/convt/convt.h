@@ -33,13 +33,20 @@
 #define CONVT_API
 #endif
 
+/* Enums are ints, and any int may arrive where one is expected: C++ is told so. */
+#ifdef __cplusplus
+#define CONVT_INT : int
+#else
+#define CONVT_INT
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* ---------------------------------------------------------------- 1. settings, status and error text -------------- */
 
-typedef enum convt_status {
+typedef enum convt_status CONVT_INT {
   CONVT_OK = 0,
   CONVT_INVALID_ARGUMENT = 1, /* an argument breaks a rule; the message names argument, rule and values */
   CONVT_UNSUPPORTED = 2,      /* legal, but nothing in this build can run it */
@@ -63,7 +70,10 @@ CONVT_API convt_status convt_set_num_threads(size_t num_threads);
 CONVT_API size_t convt_get_num_threads(void);
 
 /* How float32 products may be computed. TF32 is a permission: engines without TF32 units compute in float32. */
-typedef enum convt_float32_precision { CONVT_FLOAT32_IEEE = 0, CONVT_FLOAT32_TF32 = 1 } convt_float32_precision;
+typedef enum convt_float32_precision CONVT_INT {
+  CONVT_FLOAT32_IEEE = 0,
+  CONVT_FLOAT32_TF32 = 1
+} convt_float32_precision;
 
 /* For the named problems called from this thread. Plans carry a precision of their own. Initially IEEE. */
 CONVT_API convt_status convt_set_float32_precision(convt_float32_precision precision);
@@ -74,7 +84,7 @@ CONVT_API convt_float32_precision convt_get_float32_precision(void);
 CONVT_API convt_status convt_set_stream(void* stream);
 CONVT_API void* convt_get_stream(void);
 
-typedef enum convt_dtype { CONVT_F32 = 0, CONVT_F64 = 1, CONVT_F16 = 2, CONVT_BF16 = 3 } convt_dtype;
+typedef enum convt_dtype CONVT_INT { CONVT_F32 = 0, CONVT_F64 = 1, CONVT_F16 = 2, CONVT_BF16 = 3 } convt_dtype;
 
 /* 16-bit storage types: IEEE binary16, and bfloat16 (the upper half of a float). */
 typedef struct convt_f16 {
@@ -255,9 +265,9 @@ CONVT_API convt_status convt_conv_transpose3d_sum_layernorm_avgpool_gelu_output_
  * convt_plan_pack_kernel(): any number of threads may execute it at once.
  */
 
-typedef enum convt_layout { CONVT_CHANNELS_FIRST = 0, CONVT_CHANNELS_LAST = 1 } convt_layout;
+typedef enum convt_layout CONVT_INT { CONVT_CHANNELS_FIRST = 0, CONVT_CHANNELS_LAST = 1 } convt_layout;
 
-typedef enum convt_device { CONVT_DEVICE_CPU = 0, CONVT_DEVICE_CUDA = 1 } convt_device;
+typedef enum convt_device CONVT_INT { CONVT_DEVICE_CPU = 0, CONVT_DEVICE_CUDA = 1 } convt_device;
 
 /* What to compute. Start from CONVT_PROBLEM_INIT; arrays hold one entry per spatial axis, in the order D, H, W (3D),
  * H, W (2D) or W (1D), and entries from `dims` on are ignored. */

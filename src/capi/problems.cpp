@@ -37,6 +37,7 @@ convt_status run(const char* slug, convt_dtype dtype, const Pointers& pointers, 
                           .kernel = pointers.kernel,
                           .output = pointers.output,
                           .operands = {&pointers.bias, descriptor.operands.size()},
+                          .operand_names = core::named_problem(slug).operands,
                           .stream = settings.stream};
     const auto tensors = core::uses(descriptor, call, false);
     core::check_pointers(tensors);

@@ -92,6 +92,7 @@ class ArgumentReader {
 
  private:
   void read_one() {
+    if (s_.at_end()) s_.expect(')');
     const std::size_t at = s_.column();
     if (s_.next_is_word()) {
       Scanner ahead = s_;

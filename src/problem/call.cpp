@@ -2,6 +2,7 @@
 #include "problem/call.hpp"
 
 #include <cstdint>
+#include <utility>
 
 #include "base/dtype.hpp"
 #include "base/error.hpp"
@@ -34,8 +35,9 @@ std::vector<TensorUse> uses(const Descriptor& d, const Call& call, bool packed) 
   if (!packed) all.push_back(use("kernel", call.kernel, d.kernel_count, d.dtype));
   for (std::size_t i = 0; i < d.operands.size(); ++i) {
     const Operand& operand = d.operands[i];
-    all.push_back(
-        use(fmt::format("operands[{}] ({})", i, operand.spec.name), call.operands[i], operand.count, operand.dtype));
+    std::string name = i < call.operand_names.size() ? std::string(call.operand_names[i])
+                                                     : fmt::format("operands[{}] ({})", i, operand.spec.name);
+    all.push_back(use(std::move(name), call.operands[i], operand.count, operand.dtype));
   }
   return all;
 }

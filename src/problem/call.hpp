@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "convt/convt.h"
@@ -23,7 +24,8 @@ struct Call {
   const void* input = nullptr;
   const void* kernel = nullptr;  // ignored, and so possibly null, once the kernel is packed
   void* output = nullptr;
-  std::span<const void* const> operands;
+  std::span<const void* const> operands{};
+  std::span<const std::string_view> operand_names{};  // for messages; where there are none, by position and op
   void* workspace = nullptr;
   std::size_t workspace_size = 0;
   void* stream = nullptr;

@@ -19,6 +19,8 @@ namespace {
   "padding_d padding_h padding_w"
 #define OUTPUT_PADDING_3D " output_padding_d output_padding_h output_padding_w"
 
+constexpr std::string_view conv_bias[] = {"conv_bias"};
+
 constexpr NamedProblem rows[] = {
     {.slug = "conv-transpose-2d-square-input-asym-kernel",
      .dims = 2,
@@ -36,6 +38,7 @@ constexpr NamedProblem rows[] = {
      .dims = 3,
      .parameters = SIZES_3D,
      .chain = "bias | max_pool(2) | max_pool(3) | sum",
+     .operands = conv_bias,
      .benchmark = "batch=16 channels=32->64 input=32 kernel=5 stride=2 padding=2",
      .demo = "batch=1 channels=32->64 input=8 kernel=5 stride=2 padding=2"},
     {.slug = "conv-transpose3d-layernorm-gelu-scaling",

@@ -16,7 +16,8 @@ struct NamedProblem {
   std::size_t dims;
   std::string_view parameters;  // the C functions' sizes in order, then their scalars, separated by spaces
   std::string_view chain;       // a scalar's name stands where its value goes
-  std::string_view benchmark;   // fields of the benchmark's shape, and of one that a slow executor ends in a second
+  std::span<const std::string_view> operands = {};  // the C functions' names of the chain's operands
+  std::string_view benchmark;  // fields of the benchmark's shape, and of one that a slow executor ends in a second
   std::string_view demo;
   double scalar = 0;  // value of the scalar in benchmark and demo
 };

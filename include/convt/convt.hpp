@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// convt for C++20: the C ABI of convt.h with owned plans, spans, named structs and one exception type.
+//
+//   auto plan = convt::Plan::from_text("conv_transpose1d dtype=f32 channels=1->1 input=3 kernel=2 | bias | relu");
+//   plan.execute<float>({.input = x, .kernel = w, .output = y, .operands = {bias}});
+//
+// Nothing here computes. Spans are checked against the sizes they must have; every other rule is that of convt.h.
+// Spans may refer to device memory: they are never read through.
+#ifndef CONVT_CONVT_HPP
+#define CONVT_CONVT_HPP
+
+#include "convt/core.hpp"
+#include "convt/named_problems.hpp"
+#include "convt/plan.hpp"
+
+#endif  // CONVT_CONVT_HPP

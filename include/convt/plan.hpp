@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans: any transposed convolution with any chain of operations behind it. Included by convt.hpp.
+#ifndef CONVT_PLAN_HPP
+#define CONVT_PLAN_HPP
+
+#include <cstddef>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "convt/convt.h"
+#include "convt/core.hpp"
+
+namespace convt {
+
+// What to compute; see convt_problem. Only the sizes without a default must be given.
+struct Problem {
+  std::size_t dims = 0;  // 0: as many as `input` has entries
+  DType dtype = DType::f32;
+  Layout input_layout = Layout::channels_first;
+  Layout output_layout = Layout::channels_first;
+  Float32Precision precision = Float32Precision::ieee;
+  std::size_t batch_size = 1;
+  std::size_t in_channels = 0;
+  std::size_t out_channels = 0;
+  std::size_t groups = 1;
+  Sizes input = {};
+  Sizes kernel = {};
+  Sizes stride = {1};
+  Sizes padding = {0};
+  Sizes output_padding = {0};
+  Sizes dilation = {1};
+  std::string chain = {};  // e.g. "bias | max_pool(2) | gelu"
+};
+
+// How to run it; see convt_plan_options.
+struct PlanOptions {
+  Device device = Device::cpu;
+  int device_index = 0;
+  std::string engine = {};          // empty: the best that accepts the problem
+  std::size_t workspace_limit = 0;  // bytes; 0: no limit
+};
+
+struct TensorInfo {
+  std::string name;
+  std::size_t stage = 0;
+  DType dtype = DType::f32;
+  Layout layout = Layout::channels_first;
+  Sizes shape = {};  // in logical order whatever the layout
+  std::size_t bytes = 0;
+
+  std::size_t elements() const { return detail::product(shape); }
+};
+
+// A tensor that is only read, with its element type erased: made from a span, vector, array, ... of an Element type.
+// Refers to the memory, does not own it.
+class Operand {
+ public:
+  template <class Container, Element T = std::remove_cvref_t<decltype(*std::data(std::declval<const Container&>()))>>
+  Operand(const Container& values) : data_(std::data(values)), size_(std::size(values)), dtype_(dtype_of<T>) {}
+
+  const void* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+  DType dtype() const noexcept { return dtype_; }
+
+ private:
+  const void* data_;
+  std::size_t size_;
+  DType dtype_;
+};
+
+// What one execution reads and writes.
+template <Element T>
+struct Tensors {
+  std::span<const T> input = {};
+  std::span<const T> kernel = {};  // may be empty once the plan has packed a kernel
+  std::span<T> output = {};
+  std::vector<Operand> operands = {};   // of Plan::operand_infos(), in that order
+  std::span<std::byte> workspace = {};  // empty: the library provides it; else 64-byte aligned
+  void* stream = nullptr;               // a cudaStream_t, for device plans
+};
+
+struct Products {
+  double needed = 0;
+  double scattered = 0;
+};
+
+// A transposed convolution with its chain, bound to a device and an engine. Any number of threads may execute one plan
+// at once. A plan that was moved from may only be destroyed or assigned to.
+class Plan {
+ public:
+  explicit Plan(const Problem& problem, const PlanOptions& options = {}) : Plan(create(problem, options)) {}
+
+  static Plan from_text(std::string_view text, const PlanOptions& options = {}) {
+    const std::string owned(text);
+    return Plan(create(convt_plan_create_from_text, detail::c_text("text", owned), options));
+  }
+
+  const TensorInfo& input_info() const noexcept { return input_; }
+  const TensorInfo& kernel_info() const noexcept { return kernel_; }
+  const TensorInfo& output_info() const noexcept { return output_; }
+  const std::vector<TensorInfo>& operand_infos() const noexcept { return operands_; }
+
+  // Bytes of scratch memory one execution needs.
+  std::size_t workspace_size() const {
+    std::size_t bytes = 0;
+    detail::check(convt_plan_workspace_size(get(), &bytes));
+    return bytes;
+  }
+
+  // Keeps a copy of a kernel that does not change between executions. No other thread may use the plan meanwhile.
+  void pack_kernel(const Operand& kernel, void* stream = nullptr) {
+    check_tensor("kernel", kernel, kernel_);
+    detail::check(convt_plan_pack_kernel(get(), kernel.data(), stream));
+    packed_ = true;
+  }
+
+  template <Element T>
+  void execute(const Tensors<T>& tensors) const {
+    check_tensor("input", tensors.input, input_);
+    if (!packed_ || !tensors.kernel.empty()) check_tensor("kernel", tensors.kernel, kernel_);
+    check_tensor("output", tensors.output, output_);
+    if (tensors.operands.size() != operands_.size())
+      detail::reject("operands", "must be " + std::to_string(operands_.size()) + ", what the chain takes (got " +
+                                     std::to_string(tensors.operands.size()) + ")");
+    std::vector<const void*> operands;
+    for (const Operand& operand : tensors.operands) {
+      const TensorInfo& info = operands_[operands.size()];
+      check_tensor("operands[" + std::to_string(operands.size()) + "] (" + info.name + ")", operand, info);
+      operands.push_back(operand.data());
+    }
+    const std::span<std::byte> workspace = tensors.workspace;
+    if (!workspace.empty() && workspace.size() < workspace_size())
+      detail::reject("workspace", "must have at least " + std::to_string(workspace_size()) + " bytes (got " +
+                                      std::to_string(workspace.size()) + ")");
+
+    convt_tensors c = CONVT_TENSORS_INIT;
+    c.input = tensors.input.data();
+    c.kernel = tensors.kernel.data();
+    c.output = tensors.output.data();
+    c.operands = operands.data();
+    c.operand_count = operands.size();
+    c.workspace = workspace.empty() ? nullptr : workspace.data();
+    c.workspace_size = workspace.size();
+    c.stream = tensors.stream;
+    detail::check(convt_plan_execute(get(), &c));
+  }
+
+  std::string text() const { return owned_text(convt_plan_text(get())); }
+  std::string explain() const { return owned_text(convt_plan_explain(get())); }
+  std::string engine() const { return owned_text(convt_plan_engine(get())); }
+
+  Products products() const {
+    Products products;
+    detail::check(convt_plan_products(get(), &products.needed, &products.scattered));
+    return products;
+  }
+
+  // For calls into the C ABI; the plan stays the owner.
+  convt_plan* get() const noexcept { return plan_.get(); }
+
+ private:
+  struct Destroy {
+    void operator()(convt_plan* plan) const noexcept { convt_plan_destroy(plan); }
+  };
+  using Handle = std::unique_ptr<convt_plan, Destroy>;
+
+  explicit Plan(Handle plan) : plan_(std::move(plan)) {
+    input_ = info([this](auto* c) { return convt_plan_input_info(get(), c); });
+    kernel_ = info([this](auto* c) { return convt_plan_kernel_info(get(), c); });
+    output_ = info([this](auto* c) { return convt_plan_output_info(get(), c); });
+    for (std::size_t i = 0; i < convt_plan_operand_count(get()); ++i)
+      operands_.push_back(info([this, i](auto* c) { return convt_plan_operand_info(get(), i, c); }));
+  }
+
+  static Handle create(const Problem& problem, const PlanOptions& options) {
+    const convt_problem c = to_c(problem);
+    return create(convt_plan_create, &c, options);
+  }
+
+  static Handle create(auto c_create, const auto* what, const PlanOptions& options) {
+    convt_plan_options c = CONVT_PLAN_OPTIONS_INIT;
+    c.device = static_cast<convt_device>(options.device);
+    c.device_index = options.device_index;
+    c.engine = options.engine.empty() ? nullptr : detail::c_text("engine", options.engine);
+    c.workspace_limit = options.workspace_limit;
+    convt_plan* plan = nullptr;
+    detail::check(c_create(&plan, what, &c));
+    return Handle(plan);
+  }
+
+  static TensorInfo info(auto ask) {
+    convt_tensor_info c = {};
+    detail::check(ask(&c));
+    const Sizes shape(c.shape, c.shape + c.rank);
+    return {c.name, c.stage, static_cast<DType>(c.dtype), static_cast<Layout>(c.layout), shape, c.bytes};
+  }
+
+  static convt_problem to_c(const Problem& problem) {
+    convt_problem c = CONVT_PROBLEM_INIT;
+    c.dims = problem.dims == 0 ? problem.input.size() : problem.dims;
+    c.dtype = static_cast<convt_dtype>(problem.dtype);
+    c.input_layout = static_cast<convt_layout>(problem.input_layout);
+    c.output_layout = static_cast<convt_layout>(problem.output_layout);
+    c.precision = static_cast<convt_float32_precision>(problem.precision);
+    c.batch_size = problem.batch_size;
+    c.in_channels = problem.in_channels;
+    c.out_channels = problem.out_channels;
+    c.groups = problem.groups;
+    c.chain = detail::c_text("chain", problem.chain);
+    if (c.dims < 1 || c.dims > 3) return c;  // convt_plan_create() says why not
+    detail::fill_axes("input", problem.input, c.dims, c.input);
+    detail::fill_axes("kernel", problem.kernel, c.dims, c.kernel);
+    detail::fill_axes("stride", problem.stride, c.dims, c.stride);
+    detail::fill_axes("padding", problem.padding, c.dims, c.padding);
+    detail::fill_axes("output_padding", problem.output_padding, c.dims, c.output_padding);
+    detail::fill_axes("dilation", problem.dilation, c.dims, c.dilation);
+    return c;
+  }
+
+  static void check_tensor(const std::string& argument, const Operand& tensor, const TensorInfo& info) {
+    if (tensor.dtype() != info.dtype)
+      detail::reject(
+          argument, "must have elements of type " + to_string(info.dtype) + " (got " + to_string(tensor.dtype()) + ")");
+    detail::check_count(argument, tensor.size(), info.shape);
+  }
+
+  // A plan that exists has all its texts, unless there was no memory to write one.
+  static std::string owned_text(const char* text) {
+    if (text == nullptr) throw Error(Status::out_of_memory, convt_last_error());
+    return text;
+  }
+
+  Handle plan_;
+  TensorInfo input_, kernel_, output_;
+  std::vector<TensorInfo> operands_;
+  bool packed_ = false;
+};
+
+}  // namespace convt
+
+#endif  // CONVT_PLAN_HPP
