@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The golden cases of tests/golden: how their data are made and their results compared. generate.py makes the same data
+// in Python; what the two share is written in tests/golden/README.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "convt/convt.h"
+
+namespace convt::testing {
+
+struct GoldenCase {
+  std::uint64_t seed;
+  std::string fill;
+  std::string text;
+  std::vector<double> expected;  // float64, in the output's memory order
+};
+
+// Every case of the folder; throws when a file is missing or their lengths disagree.
+std::vector<GoldenCase> load_golden(const std::string& folder);
+
+// A tensor of raw elements.
+struct Buffer {
+  convt_dtype dtype;
+  std::vector<std::uint64_t> storage;  // 8-byte aligned
+  std::size_t count;
+
+  Buffer(convt_dtype dtype, std::size_t count);
+  void* data() { return storage.data(); }
+  const void* data() const { return storage.data(); }
+  double get(std::size_t i) const;
+  void set(std::size_t i, double value);  // rounds to nearest
+};
+
+// Tensor `index` of a case: 0 input, 1 kernel, 2 + i operand i.
+Buffer golden_tensor(const GoldenCase& golden, std::size_t index, const convt_tensor_info& info);
+
+// "" or what is wrong: the first element out of tolerance.
+std::string compare(const Buffer& got, const std::vector<double>& expected);
+
+std::size_t element_count(const convt_tensor_info& info);
+
+}  // namespace convt::testing
