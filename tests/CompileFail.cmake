@@ -4,7 +4,7 @@
 #
 # Included, this file defines
 #   convt_add_compile_fail_test(<name> <source>)
-# A source says `// EXPECT: <CMake regular expression>`, which one line of the compiler's errors must match. A source that
+# A source says `// EXPECT: <CMake regular expression>`, which one line of the errors must match. A source that
 # says nothing of the kind must compile.
 #
 # Run as a script (cmake -P), it is the test itself.

@@ -389,6 +389,16 @@ TEST(Plan, ByHand) {
   EXPECT_EQ(std::vector<double>(output, output + 4), (std::vector<double>{20, 203, 30, 300}));
 }
 
+// Planning takes no longer for sizes that no machine could run.
+TEST(Plan, HugeSizesArePlannedAtOnce) {
+  for (const char* huge : {"conv_transpose1d dtype=f16 channels=1->1 input=2 kernel=72057594037927936",
+                           "conv_transpose1d dtype=f16 channels=1->1 input=72057594037927936 kernel=1 stride=3 | "
+                           "max_pool(1, stride=2) | max_pool(2, stride=5)"}) {
+    PlanHolder p(huge);
+    EXPECT_NE(convt_plan_explain(p.plan), nullptr);
+  }
+}
+
 // What cannot be had is refused before anything is touched, and the next call works.
 TEST(Plan, OutOfMemory) {
   PlanHolder huge("conv_transpose1d dtype=f16 batch=1 channels=1->1 input=288230376151711744 kernel=1");

@@ -30,7 +30,7 @@ std::unique_ptr<void, Freed> host_workspace(std::size_t bytes) {
 std::string wanted_engine(const PlanOptions& options, const Backends& backends) {
   const char* variable = std::getenv("CONVT_ENGINE");
   const bool by_caller = !options.engine.empty();
-  const std::string wanted = by_caller ? options.engine : variable != nullptr ? variable : "";
+  std::string wanted = by_caller ? options.engine : variable != nullptr ? variable : "";
   if (wanted.empty()) return wanted;
   std::vector<std::string_view> names;
   for (const Engine* engine : backends.engines) names.push_back(engine->name());

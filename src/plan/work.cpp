@@ -12,7 +12,8 @@ struct Interval {
 };
 using Coordinates = std::vector<Interval>;  // disjoint, ascending
 
-// Beyond this many pieces, one interval around them stands for all: the count becomes an upper bound.
+// Beyond this many pieces, one interval around them stands for all, and beyond this many taps every product is taken to
+// be needed: the count becomes an upper bound.
 constexpr std::int64_t most_pieces = 1 << 20;
 
 // Inputs that a pool's windows at the needed outputs cover.
@@ -61,6 +62,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a > 0 ? (a - 1) /
 
 // Pairs of an input and a tap that meet in a needed output.
 double meetings(const Convolution& c, std::size_t axis, const Coordinates& needed) {
+  if (c.kernel[axis] > most_pieces) return static_cast<double>(c.input[axis]) * static_cast<double>(c.kernel[axis]);
   double count = 0;
   for (std::int64_t tap = 0; tap < c.kernel[axis]; ++tap)
     for (const auto [begin, end] : needed) {
@@ -73,25 +75,27 @@ double meetings(const Convolution& c, std::size_t axis, const Coordinates& neede
   return count;
 }
 
+double pairs_of_channels(const Descriptor& d) {
+  const std::int64_t outs = d.convolution.out_channels / d.convolution.groups;
+  return static_cast<double>(d.input.batch) * static_cast<double>(d.input.channels) * static_cast<double>(outs);
+}
+
 }  // namespace
+
+double scattered_products(const Descriptor& d) {
+  double products = pairs_of_channels(d);
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    products *= static_cast<double>(d.convolution.input[axis]) * static_cast<double>(d.convolution.kernel[axis]);
+  return products;
+}
 
 Work count_work(const Descriptor& d) {
   const Convolution& c = d.convolution;
   std::array<Coordinates, 3> needed;
   for (std::size_t axis = 0; axis < 3; ++axis) needed[axis] = {{0, d.output.space[axis]}};
-  for (auto stage = d.stages.rbegin(); stage != d.stages.rend(); ++stage) {
-    if (uses_conv(
-            stage->op))  // its own result is needed at least where the running value is, and that lies in `needed`
-      continue;
-    spread(*stage, needed);
-  }
-  const double channels = static_cast<double>(d.input.batch) * static_cast<double>(c.in_channels) *
-                          static_cast<double>(c.out_channels / c.groups);
-  Work work{channels, channels};
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    work.needed *= meetings(c, axis, needed[axis]);
-    work.scattered *= static_cast<double>(c.input[axis]) * static_cast<double>(c.kernel[axis]);
-  }
+  for (auto stage = d.stages.rbegin(); stage != d.stages.rend(); ++stage) spread(*stage, needed);
+  Work work{pairs_of_channels(d), scattered_products(d)};
+  for (std::size_t axis = 0; axis < 3; ++axis) work.needed *= meetings(c, axis, needed[axis]);
   return work;
 }
 

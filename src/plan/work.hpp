@@ -12,4 +12,7 @@ struct Work {
 };
 Work count_work(const Descriptor& descriptor);
 
+// Work::scattered alone, which takes no counting.
+double scattered_products(const Descriptor& descriptor);
+
 }  // namespace convt::core

@@ -123,7 +123,7 @@ void add_stage(Descriptor& d, const Op& op) {
     ++stage.operand_count;
   }
   d.output = stage.out;
-  d.stages.push_back(std::move(stage));
+  d.stages.push_back(stage);
 }
 
 }  // namespace

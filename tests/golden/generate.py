@@ -175,7 +175,7 @@ def norms():
                      "batch_norm(affine)"):
             yield case(dims, f"{norm} | add(0.5)", batch=2, channels="2->1", input=1, kernel=1)
     yield case(2, "mul(0.001) | layer_norm(channels)", channels="2->5", input=3, kernel=2)
-    yield case(2, "add(100) | layer_norm(channels)", channels="2->5", input=3, kernel=2)
+    yield case(2, "add(10) | layer_norm(channels)", channels="2->5", input=3, kernel=2)
     yield case(1, "group_norm(2) | instance_norm | layer_norm(channels)", channels="2->6", input=5, kernel=3)
 
 

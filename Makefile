@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# A short way to CMake's presets; everything here can be done with cmake, ctest and tools/packages alone.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+CONFIGURE = cmake --preset $(1) $(if $(CONVT_WERROR),-DCONVT_WERROR=$(CONVT_WERROR))
+SOURCES = git ls-files -z --cached --others --exclude-standard -- '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh'
+export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
+
+.PHONY: build demo test bench install format lint tidy clean help
+
+build: ## build build/release/libconvt.so and build/release/convt (the default)
+	$(call CONFIGURE,release)
+	cmake --build --preset release --target convt convt_cli
+
+demo: ## install what the build needs, build, and run the five problems at reduced sizes
+	tools/packages demo
+	$(MAKE) build
+	build/release/convt demo
+
+test: ## install what the tests need, build and run them; also the CUDA build where nvcc is found
+	tools/packages test
+	tools/packages python
+	$(call CONFIGURE,release) -DCONVT_TESTS=ON
+	cmake --build --preset release
+	ctest --preset release
+ifneq ($(NVCC),)
+	$(call CONFIGURE,cuda) -DCONVT_TESTS=ON
+	cmake --build --preset cuda
+	ctest --preset cuda
+endif
+
+bench: ## build, and time the five problems at the benchmark's channel sizes
+	tools/packages demo
+	$(MAKE) build
+	build/release/convt demo --full
+
+install: build ## install below PREFIX (/usr/local), staged in DESTDIR if set
+	DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX)
+
+format: ## format every C and C++ file in place
+	tools/packages lint
+	$(SOURCES) | xargs -0r clang-format -i
+
+lint: ## check formatting, file headers and lengths, and the direction of includes
+	tools/packages lint
+	$(SOURCES) | xargs -0r clang-format --dry-run -Werror
+	python3 tools/check_rooms.py
+	python3 tools/check_style.py
+
+tidy: ## run clang-tidy over the library and the command
+	tools/packages lint
+	$(MAKE) build
+	run-clang-tidy -quiet -p build/release '^$(CURDIR)/(src|cli)/'
+
+clean: ## remove every build
+	rm -rf build
+
+help: ## show this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "case_text.hpp"
+#include "commands.hpp"
+#include "convt/convt.hpp"
+
+namespace convt::cli {
+namespace {
+
+struct ExplainOptions {
+  std::string what;
+  std::string engine;
+  std::string device = "cpu";
+};
+
+void set_device(PlanOptions& options, const std::string& text) {
+  if (text == "cpu") return;
+  options.device = Device::cuda;
+  if (text == "cuda") return;
+  const std::string prefix = "cuda:";
+  const char* end = text.data() + text.size();
+  if (text.starts_with(prefix) && text.size() > prefix.size()) {
+    const auto [stop, error] = std::from_chars(text.data() + prefix.size(), end, options.device_index);
+    if (error == std::errc() && stop == end && options.device_index >= 0) return;
+  }
+  throw Error(Status::invalid_argument, fmt::format("--device must be cpu, cuda or cuda:N (got '{}')", text));
+}
+
+// The benchmark case of a named problem; any other text stands for itself.
+std::string case_of(const std::string& what) {
+  for (const NamedProblemDescription& problem : named_problems())
+    if (problem.slug == what) return problem.benchmark_case;
+  return what;
+}
+
+Exit explain(const ExplainOptions& given) {
+  PlanOptions options{.engine = given.engine};
+  set_device(options, given.device);
+  const char* separator = "";
+  for (const GivenCase& one : expand_cases({given.what})) {
+    const Plan plan = with_text(one, [&](const std::string& what) { return Plan::from_text(case_of(what), options); });
+    fmt::print("{}{}", separator, plan.explain());
+    separator = "\n";
+  }
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Command& command) {
+  CLI::App* sub = app.add_subcommand("explain", "How a case would run: shapes, operands, work, engines");
+  const auto options = std::make_shared<ExplainOptions>();
+  sub->add_option("CASE", options->what,
+                  "A case, the name of a problem (its benchmark case), or - to read cases from standard input")
+      ->required();
+  sub->add_option("--engine", options->engine, "Ask this engine alone");
+  sub->add_option("--device", options->device, "Where the tensors are: cpu, cuda or cuda:N")->capture_default_str();
+  sub->footer(
+      "Nothing is computed. Cases on standard input stand one per line; empty lines and # comments are skipped.\n"
+      "\n"
+      "Examples:\n"
+      "  convt explain conv-transpose3d-layernorm-gelu-scaling\n"
+      "  convt explain 'conv_transpose2d channels=3->8 input=16 kernel=3 stride=2 | bias | gelu' --engine reference\n"
+      "  convt verify --list --cases 3 | convt explain -");
+  sub->callback([&command, options] { command = [options] { return explain(*options); }; });
+}
+
+}  // namespace convt::cli

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "commands.hpp"
+#include "convt/convt.hpp"
+
+namespace convt::cli {
+namespace {
+
+Exit print_problems() {
+  const char* separator = "";
+  for (const NamedProblemDescription& problem : named_problems()) {
+    const std::string_view chain = problem.chain;
+    fmt::print("{}{}\n  chain      {}\n  benchmark  {}\n", separator, problem.slug, chain.empty() ? "(none)" : chain,
+               problem.benchmark_case);
+    separator = "\n";
+  }
+  return Exit::ok;
+}
+
+}  // namespace
+
+void add_problems(CLI::App& app, Command& command) {
+  CLI::App* sub = app.add_subcommand("problems", "The named problems: their chains and benchmark cases");
+  sub->footer(
+      "Each has a C function per dtype, convt_<name with _ for ->_<f32|f64|f16|bf16>. A word in a chain that is not "
+      "an\n"
+      "operation is a parameter of that function. Every size is accepted; the benchmark case is one of them.\n"
+      "\n"
+      "Examples:\n"
+      "  convt problems\n"
+      "  convt explain conv-transpose3d-max-max-sum     how its benchmark case would run");
+  sub->callback([&command] { command = print_problems; });
+}
+
+}  // namespace convt::cli

@@ -1,0 +1,205 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The convt command: what it prints, where, and its exit codes.
+#   cli_test.sh path/to/convt [path/to/cli_fault.so]
+# With the second, built from cli_fault.c, also that its checks can fail.
+set -u
+export LC_ALL=C
+unset CONVT_ENGINE
+
+convt=${1:?usage: cli_test.sh path/to/convt [path/to/cli_fault.so]}
+fault=${2:-}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+checks=0
+failures=0
+
+fail() {
+  failures=$((failures + 1))
+  printf 'FAIL %s: %s\n' "$ran" "$1"
+  sed 's/^/  stdout: /' "$folder/out" | tail -n 12
+  sed 's/^/  stderr: /' "$folder/err" | tail -n 12
+}
+
+# run ARGUMENTS...: keeps its output for the checks that follow.
+run() {
+  ran="convt $*"
+  "$convt" "$@" >"$folder/out" 2>"$folder/err"
+  code=$?
+}
+
+# The checks. Patterns are those of grep -E.
+exits() { checks=$((checks + 1)); [ "$code" -eq "$1" ] || fail "exit code $code, expected $1"; }
+prints() { checks=$((checks + 1)); grep -Eq -- "$1" "$folder/out" || fail "stdout has no '$1'"; }
+prints_not() { checks=$((checks + 1)); ! grep -Eq -- "$1" "$folder/out" || fail "stdout has '$1'"; }
+lines() { checks=$((checks + 1)); [ "$(wc -l <"$folder/out")" -eq "$1" ] || fail "stdout has not $1 lines"; }
+same_as() { checks=$((checks + 1)); cmp -s "$folder/out" "$1" || fail "stdout is not as before"; }
+says() { checks=$((checks + 1)); grep -Eq -- "$1" "$folder/err" || fail "stderr has no '$1'"; }
+silent() { checks=$((checks + 1)); [ ! -s "$folder/err" ] || fail "stderr is not empty"; }
+
+# good ARGUMENTS...: succeeds and does not complain.
+good() { run "$@"; exits 0; silent; }
+# bad CODE PATTERN ARGUMENTS...: prints nothing, and complains on one line that begins with "convt: ".
+bad() {
+  local expected=$1 pattern=$2
+  shift 2
+  run "$@"
+  exits "$expected"
+  lines 0
+  says "^convt: .*$pattern"
+  checks=$((checks + 1))
+  [ "$(wc -l <"$folder/err")" -eq 1 ] || fail "stderr has not one line"
+}
+
+small='conv_transpose2d channels=3->8 input=5x4 kernel=3 stride=2 padding=1 | bias | gelu'
+
+# ---- help and version
+good --help
+prints 'Exit codes: 0 ok, 1 a check failed, 2 bad usage or bad case, 3 '
+for subcommand in problems ops explain demo verify version; do
+  good --help
+  prints "^  $subcommand "
+  good "$subcommand" --help
+  prints 'Usage: convt '
+done
+good version
+prints '^convt [0-9]+\.[0-9]+\.[0-9]+$'
+bad 2 'a subcommand is required'
+bad 2 'frobnicate' frobnicate
+bad 2 'extra' version extra
+bad 2 'frob' version --frob
+
+# ---- problems and ops
+good problems
+for slug in conv-transpose-2d-square-input-asym-kernel conv-transpose-3d-asym-input-sq-kernel \
+    conv-transpose3d-max-max-sum conv-transpose3d-layernorm-gelu-scaling conv-transpose3d-sum-layernorm-avgpool-gelu; do
+  prints "^$slug\$"
+done
+prints 'bias \| max_pool\(2\) \| max_pool\(3\) \| sum'
+prints 'batch=16 channels=32->64 input=32 kernel=5 stride=2 padding=2'
+good ops
+for op in bias leaky_relu layer_norm max_pool softmax; do prints "^$op"; done
+good ops leaky_relu
+prints 'leaky_relu\(slope=0.01\)'
+prints 'in PyTorch'
+prints '^  leaky_relu\(0.2\)$'
+bad 2 "'leakyrelu'" ops leakyrelu
+
+# ---- explain
+good explain "$small"
+prints 'conv_transpose2d dtype=f32 batch=1 channels=3->8 input=5x4 kernel=3 stride=2 padding=1 \| bias \| gelu'
+prints '1x8x9x7'
+prints 'chosen +reference'
+good explain "$small" --engine reference --device cpu
+good explain conv-transpose3d-max-max-sum
+prints 'output +16x1x10x10x10'
+printf '%s\n\n# a comment\n  %s\n' "$small" 'conv_transpose1d channels=1->1 input=3 kernel=2' >"$folder/cases"
+good explain - <"$folder/cases"
+prints '^conv_transpose2d'
+prints '^conv_transpose1d'
+prints_not comment
+bad 2 'CASE is required' explain
+bad 2 'column 18.*chanels.*channels' explain 'conv_transpose2d chanels=3->8 input=5 kernel=3'
+bad 2 'column 67.*frelu' explain 'conv_transpose2d channels=3->8 input=5 kernel=3 stride=2 | bias | frelu'
+bad 2 'column 28.*->' explain 'conv_transpose2d channels=3'
+bad 2 'kernel' explain 'conv_transpose1d channels=1->1 input=3 kernel=0'
+bad 2 'output_padding' explain 'conv_transpose1d channels=1->1 input=3 kernel=2 output_padding=1'
+bad 2 'column 1:' explain no-such-problem
+bad 2 'nonsuch' explain "$small" --engine nonsuch
+bad 2 'gpu' explain "$small" --device gpu
+bad 2 'cuda:x' explain "$small" --device cuda:x
+bad 3 '' explain "$small" --device cuda:0 --engine reference
+printf 'conv_transpose1d channels=1->1 input=3 kernel=2 stride=\n' >"$folder/cases"
+bad 2 'line 1: .*column 56' explain - <"$folder/cases"
+bad 2 'standard input' explain - </dev/null
+
+# ---- demo
+good demo --repeat 1
+for column in problem shape output engine error time GFLOP/s verdict; do prints "^problem.* $column|^$column"; done
+prints '[Rr]educed'
+prints '8x64x512x512'
+prints '^conv-transpose3d-max-max-sum .* reference .* ok$'
+prints_not FAIL
+checks=$((checks + 1)); [ "$(grep -c ' ok$' "$folder/out")" -eq 5 ] || fail "not five ok"
+bad 2 'f8' demo --dtype f8
+bad 2 'repeat' demo --repeat 0
+
+# ---- verify
+good verify --cases 50 --seed 1
+prints '^seed 1, 50 random cases$'
+prints '^50 passed, 0 failed$'
+prints '^engine reference: 50 cases$'
+good verify --cases 5
+prints '^seed [0-9]+, 5 random cases$'
+good verify --seed 3 "$small" 'conv_transpose1d dtype=f64 channels=1->1 input=3 kernel=2'
+prints '^2 passed, 0 failed$'
+good verify 'conv_transpose1d batch=0 channels=1->1 input=3 kernel=2 | bias'
+prints '^1 passed, 0 failed$'
+bad 2 'cases' verify --cases 0
+bad 2 'seed' verify --seed x
+bad 2 'f8' verify --dtype f8
+bad 2 'random cases' verify --cases 3 "$small"
+run verify 'conv_transpose1d channels=1->1 input=3'
+exits 2
+says '^convt: .*kernel= is missing'
+
+good verify --list --cases 300 --seed 7
+lines 300
+cp "$folder/out" "$folder/list"
+for word in conv_transpose1d conv_transpose2d conv_transpose3d dtype=f64 dtype=f16 dtype=bf16 groups= dilation= \
+    output_padding= channels_last '->channels_last' '\| .* \| .* \| .* \|'; do prints "$word"; done
+good verify --list --cases 300 --seed 7
+same_as "$folder/list"
+good verify --list --cases 1 --seed 17 # case 10 of seed 7
+sed -n 11p "$folder/list" >"$folder/one"
+same_as "$folder/one"
+good verify --list --cases 40 --seed 1 --dtype bf16 --chain-length 0
+checks=$((checks + 1)); [ "$(grep -c dtype=bf16 "$folder/out")" -eq 40 ] || fail "not all bf16"
+prints_not '\|'
+head -n 40 "$folder/list" >"$folder/cases"
+good verify - --seed 5 <"$folder/cases"
+prints '^40 passed, 0 failed$'
+
+# ---- the checks can fail
+if [ -n "$fault" ]; then
+  faulty() {
+    ran="convt verify, with fault $1"
+    CONVT_CLI_FAULT=$1 LD_PRELOAD=$fault "$convt" verify --seed 3 --cases 12 --dtype f32 >"$folder/out" 2>"$folder/err"
+    code=$?
+    exits 1
+    prints "$2"
+    prints '^[0-9]+ passed, [1-9][0-9]* failed$'
+    silent
+  }
+  faulty value 'against the reference engine'
+  faulty everywhere 'against the gathering convolution|reference engine'
+  faulty unwritten 'unwritten'
+  faulty before 'before the output'
+  faulty after 'after the output'
+  faulty workspace 'after the workspace'
+
+  ran='convt verify, with the reference wrong in the same way'
+  CONVT_CLI_FAULT=everywhere LD_PRELOAD=$fault "$convt" verify --seed 3 \
+    'conv_transpose1d dtype=f64 channels=1->1 input=3 kernel=2 | relu' >"$folder/out" 2>"$folder/err"
+  code=$?
+  exits 1
+  prints 'against the gathering convolution'
+
+  # The command that a failure prints repeats it alone.
+  ran='the rerun command'
+  command=$(sed -n 's/^  rerun: convt //p' "$folder/out" | head -n 1)
+  CONVT_CLI_FAULT=everywhere LD_PRELOAD=$fault bash -c "'$convt' $command" >"$folder/again" 2>"$folder/err"
+  code=$?
+  exits 1
+  same_as "$folder/again"
+
+  ran='convt demo, with a fault'
+  CONVT_CLI_FAULT=value LD_PRELOAD=$fault "$convt" demo --repeat 1 >"$folder/out" 2>"$folder/err"
+  code=$?
+  exits 1
+  prints 'FAIL'
+fi
+
+echo "cli_test: $checks checks, $failures failed"
+[ "$failures" -eq 0 ]

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The programs and commands that README.md and docs/ show: compiled, run, and their results checked.
+
+usage: readme_test.py BUILD_DIR C_COMPILER CXX_COMPILER"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD, CC, CXX = sys.argv[1:4]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+
+
+def run(command, **options):
+    result = subprocess.run(command, capture_output=True, text=True, **options)
+    if result.returncode != 0:
+        sys.exit(f"{command}\nexit status {result.returncode}\n{result.stdout}{result.stderr}")
+    return result.stdout
+
+
+def build_and_run(source, suffix, compiler):
+    with tempfile.TemporaryDirectory() as folder:
+        path, program = Path(folder, "example" + suffix), str(Path(folder, "example"))
+        path.write_text(source)
+        run(compiler + ["-Wall", "-Wextra", "-Werror", f"-I{ROOT}/include", str(path), "-o", program, f"-L{BUILD}",
+                        "-lconvt", f"-Wl,-rpath,{BUILD}"])
+        return run([program])
+
+
+def blocks(page, language):
+    found = [text for tag, text in BLOCK.findall((ROOT / page).read_text()) if tag == language]
+    assert found, f"{page} shows no {language}"
+    return found
+
+
+(c_program,) = blocks("README.md", "c")
+assert build_and_run(c_program, ".c", [CC, "-std=c11"]) == "1 -1 4 -2 7\n", "README.md's C example"
+
+(cpp_program,) = blocks("README.md", "cpp")
+assert build_and_run(cpp_program, ".cpp", [CXX, "-std=c++20"]).split() == ["0", "0", "1.5", "5"], "README.md's C++ example"
+
+commands = [text for text in blocks("README.md", "sh") if text.startswith("convt ")]
+assert len(commands) == 1
+output = run(["bash", "-euc", f"convt() {{ {BUILD}/convt \"$@\"; }}\n{commands[0]}"])
+for expected in ["leaky_relu", "216.", "100 passed, 0 failed", "instance_norm"]:
+    assert expected in output, f"README.md's commands do not print {expected!r}:\n{output}"
+
+# The grammar's example, and the error it promises.
+example = next(text for text in blocks("docs/text.md", "") if text.startswith("conv_transpose"))
+assert "layer_norm(channels)" in run([f"{BUILD}/convt", "explain", example.strip()])
+
+# docs/text.md names every op, and README.md counts them.
+names = run([f"{BUILD}/convt", "ops"]).split()
+ops = [line for line in (ROOT / "src/epilogue/ops.def").read_text().splitlines() if line.startswith("CONVT_OP")]
+for line in ops:
+    name = line[len("CONVT_OP("):].split(",")[0]
+    assert any(word.startswith(name) for word in names), f"convt ops does not list {name}"
+assert f"[{len(ops)} ops]" in (ROOT / "README.md").read_text(), "README.md counts the ops wrongly"
+
+print("the documentation's examples run as shown")

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that includes point only leftwards through the rooms: exits 1 and names file:line where one does not."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# From left to right. A file may include headers of its own room and of rooms to its left.
+ROOMS = ["include/convt", "src/base", "src/epilogue", "src/problem", "src/plan", "src/reference", "src/cpu",
+         "src/cuda", "src/backends", "src/capi"]
+# These speak the public API: they may include it and their own headers, nothing else of convt.
+DOORS = ["cli", "examples"]
+
+GENERATED = {"convt_ops_includes.hpp": "src/epilogue"}
+SUFFIXES = {".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".inc", ".def"}
+INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+def room_of(path):
+    """The room a file lives in, or None for a file outside every room. src/backends.* is a room without a folder."""
+    place = path.relative_to(ROOT).as_posix()
+    for room in ROOMS + DOORS:
+        if place.startswith((room + "/", room + ".")):
+            return room
+    return None
+
+
+def room_included(path, quote, name):
+    """The room an include leads to; None for a header that is not convt's. Raises LookupError if there is no such file."""
+    if name in GENERATED:
+        return GENERATED[name]
+    folders = [ROOT / "src", ROOT / "include"]
+    for folder in [path.parent, *folders] if quote == '"' else folders:
+        if (folder / name).is_file():
+            return room_of((folder / name).resolve())
+    if quote == '"':
+        raise LookupError
+    return None
+
+
+def allowed(room):
+    return {"include/convt", room} if room in DOORS else set(ROOMS[: ROOMS.index(room) + 1])
+
+
+def problems_of(path):
+    room = room_of(path)
+    if room is None:
+        yield 1, "this file is in no room"
+        return
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quote, name = match.groups()
+        try:
+            target = room_included(path, quote, name)
+        except LookupError:
+            yield number, f'no file "{name}"; write includes relative to src/ or include/'
+            continue
+        if target is not None and target not in allowed(room):
+            yield number, f"{room} may not include {name} ({target})"
+
+
+def main():
+    files = sorted(path for top in ("include", "src", *DOORS) for path in (ROOT / top).rglob("*")
+                   if path.suffix in SUFFIXES)
+    bad = [f"{path.relative_to(ROOT)}:{number}: {text}" for path in files for number, text in problems_of(path)]
+    print(*bad, sep="\n", end="\n" if bad else "")
+    print(f"check_rooms: {len(files)} files, {len(bad)} bad includes")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
