@@ -53,12 +53,4 @@ for expected in ["leaky_relu", "216.", "100 passed, 0 failed", "instance_norm"]:
 example = next(text for text in blocks("docs/text.md", "") if text.startswith("conv_transpose"))
 assert "layer_norm(channels)" in run([f"{BUILD}/convt", "explain", example.strip()])
 
-# docs/text.md names every op, and README.md counts them.
-names = run([f"{BUILD}/convt", "ops"]).split()
-ops = [line for line in (ROOT / "src/epilogue/ops.def").read_text().splitlines() if line.startswith("CONVT_OP")]
-for line in ops:
-    name = line[len("CONVT_OP("):].split(",")[0]
-    assert any(word.startswith(name) for word in names), f"convt ops does not list {name}"
-assert f"[{len(ops)} ops]" in (ROOT / "README.md").read_text(), "README.md counts the ops wrongly"
-
 print("the documentation's examples run as shown")

@@ -120,20 +120,18 @@ def layouts():
 
 
 def ops():
-    """Every example in every number of dimensions; small numbers in, and large ones where an op is not homogeneous."""
+    """Every example in every number of dimensions, and on large numbers."""
     for dims in (1, 2, 3):
         for example in examples(dims):
             yield case(dims, example, **SMALL[dims])
-    pointwise = [line for line in examples() if vocabulary_is_plain(line)]
-    for i, (example, scale) in enumerate(itertools.product(pointwise + ["softmax", "logsumexp"], (30, 1000))):
+    for i, (example, scale) in enumerate(itertools.product(filter(is_over_x_alone, examples()), (30, 1000))):
         yield case(1, f"mul({scale}) | {example}", **SMALL[1] | {"dtype": DTYPES[i % 2]})
 
 
-def vocabulary_is_plain(example):
-    """Whether an op takes neither operands nor windows: its expression is over x and its parameters alone."""
+def is_over_x_alone(example):
+    """Whether an op takes neither operands nor windows."""
     op = oracle.parse_op(example)
-    used = oracle.vocabulary()[op.name][2] - set(op.parameters)
-    return used <= {"x", "F", "torch"} and "x.shape" not in op.name and op.name not in ("sum", "mean", "max", "min")
+    return oracle.vocabulary()[op.name][2] - set(op.parameters) <= {"x", "F", "torch"}
 
 
 def pools():
@@ -152,8 +150,9 @@ def pools():
         for options in ("3x2, stride=1x2, padding=1x0", "2x3, stride=3x2, padding=0x1, ceil", "1x4, stride=2x1",
                         "4x3, stride=3, padding=2x1, ceil", "2x1", "3, ceil"):
             yield case(2, f"{pool}({options})", channels="2->2", input=(4, 5), kernel=2)
-        for options in ("1x2x3", "2x1x2, stride=1x2x3, ceil", "3, stride=2, padding=1x1x0, ceil", "3x2x1, padding=1x0x0",
-                        "2x4x2, stride=2, padding=1x2x0", "4x3x2, stride=3x2x4, padding=2x1x1, ceil"):
+        for options in ("1x2x3", "2x1x2, stride=1x2x3, ceil", "3, stride=2, padding=1x1x0, ceil",
+                        "3x2x1, padding=1x0x0", "2x4x2, stride=2, padding=1x2x0",
+                        "4x3x2, stride=3x2x4, padding=2x1x1, ceil"):
             yield case(3, f"{pool}({options})", channels="1->2", input=(2, 3, 4), kernel=2)
     for options in ("3, stride=2, padding=1, ceil, count_include_pad=false", "4, stride=4, padding=2",
                     "2x3x4, stride=2, padding=1x1x2, count_include_pad=false"):
@@ -277,8 +276,8 @@ def expected_of(text, seed, fill):
 
 def well_conditioned(text, seed, fill):
     output, flat = expected_of(text, seed, fill)
-    moved, unstable = oracle.doubt(text, seed, fill, output)
-    return flat if moved <= MAX_DOUBT * oracle.largest(output) and not unstable.any() else None
+    moved, meaningless = oracle.doubt(text, seed, fill, output)
+    return flat if moved <= MAX_DOUBT * oracle.largest(output) and not meaningless.any() else None
 
 
 def write():

@@ -102,8 +102,8 @@ def check_case(text, seed, fill, way=0):
     message = oracle.mismatch(output, result.case.dtype, result.output)
     if message is None:
         return None
-    moved, unstable = oracle.doubt(text, seed, fill, result.output)
-    message = oracle.mismatch(output, result.case.dtype, result.output, slack=16 * moved, doubtful=unstable)
+    moved, meaningless = oracle.doubt(text, seed, fill, result.output)
+    message = oracle.mismatch(output, result.case.dtype, result.output, slack=16 * moved, doubtful=meaningless)
     return "doubtful" if message is None else message
 
 
@@ -150,7 +150,8 @@ def test_random_cases():
     used = [oracle.parse(text) for text in texts]
     assert {case.dtype for case in used} == set(convt_abi.DTYPES)
     assert {case.dims for case in used} == {1, 2, 3}
-    assert {op.name for case in used for op in case.chain} == set(oracle.vocabulary())
+    if CASES >= 1000:
+        assert {op.name for case in used for op in case.chain} == set(oracle.vocabulary())
     check_cases([(text, SEED + i, fill_of(text)) for i, text in enumerate(texts)], doubtful_allowed=0.01)
 
 
