@@ -31,7 +31,7 @@ ifneq ($(NVCC),)
 	ctest --preset cuda
 endif
 
-bench: ## build, and time the five problems at the benchmark's channel sizes
+bench: ## build, and time the five problems at their full size (with the reference executor, about 20 minutes)
 	tools/packages demo
 	$(MAKE) build
 	build/release/convt demo --full

@@ -11,8 +11,10 @@ namespace convt::core {
 namespace {
 
 #ifdef CONVT_WITH_CUDA
+constexpr bool has_cuda = true;
 constexpr auto locate = cuda::locate;
 #else
+constexpr bool has_cuda = false;
 Location locate(const void*) { return {}; }
 #endif
 
@@ -22,7 +24,7 @@ const Backends& backends() {
   static const Engine* const engines[] = {
       &reference_engine(),
   };
-  static const Backends table{engines, locate};
+  static const Backends table{engines, locate, has_cuda};
   return table;
 }
 

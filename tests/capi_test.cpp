@@ -203,6 +203,7 @@ TEST(Plan, RefusesBadStructs) {
   };
   refused([](auto& p) { p.struct_size = 0; }, CONVT_INVALID_ARGUMENT, "problem: has struct_size 0");
   refused([](auto& p) { p.struct_size -= 1; }, CONVT_INVALID_ARGUMENT, "problem: has struct_size");
+  refused([](auto& p) { p.struct_size = SIZE_MAX; }, CONVT_INVALID_ARGUMENT, "problem: has struct_size");
   refused([](auto& p) { p.dims = 0; }, CONVT_INVALID_ARGUMENT, "dims: must be 1, 2 or 3 (got 0)");
   refused([](auto& p) { p.dims = 4; }, CONVT_INVALID_ARGUMENT, "dims: must be 1, 2 or 3 (got 4)");
   refused([](auto& p) { p.dtype = static_cast<convt_dtype>(4); }, CONVT_INVALID_ARGUMENT, "dtype:");
@@ -290,7 +291,8 @@ TEST(Plan, NullPlans) {
   EXPECT_EQ(convt_plan_input_info(p.plan, nullptr), CONVT_INVALID_ARGUMENT);
   EXPECT_EQ(convt_plan_workspace_size(p.plan, nullptr), CONVT_INVALID_ARGUMENT);
   EXPECT_EQ(convt_plan_products(p.plan, &number, nullptr), CONVT_INVALID_ARGUMENT);
-  EXPECT_EQ(convt_plan_create_from_text(&p.plan, nullptr, nullptr), CONVT_INVALID_ARGUMENT);
+  convt_plan* none = nullptr;
+  EXPECT_EQ(convt_plan_create_from_text(&none, nullptr, nullptr), CONVT_INVALID_ARGUMENT);
 }
 
 TEST(Plan, RefusesBadTensors) {
@@ -391,11 +393,37 @@ TEST(Plan, ByHand) {
 
 // Planning takes no longer for sizes that no machine could run.
 TEST(Plan, HugeSizesArePlannedAtOnce) {
-  for (const char* huge : {"conv_transpose1d dtype=f16 channels=1->1 input=2 kernel=72057594037927936",
-                           "conv_transpose1d dtype=f16 channels=1->1 input=72057594037927936 kernel=1 stride=3 | "
-                           "max_pool(1, stride=2) | max_pool(2, stride=5)"}) {
+  for (const char* huge :
+       {"conv_transpose1d dtype=f16 channels=1->1 input=2 kernel=72057594037927936",
+        "conv_transpose1d dtype=f16 channels=1->1 input=72057594037927936 kernel=1 stride=3 | "
+        "max_pool(1, stride=2) | max_pool(2, stride=5)",
+        "conv_transpose1d channels=1->1 input=1000000 kernel=1000000 | max_pool(1, stride=2)",
+        "conv_transpose1d channels=1->1 input=1000000 kernel=1 stride=1000 | max_pool(2, stride=3) | "
+        "max_pool(2, stride=3)"}) {
     PlanHolder p(huge);
     EXPECT_NE(convt_plan_explain(p.plan), nullptr);
+  }
+}
+
+// Windows far larger than the image are legal where padding and ceil make them so.
+TEST(Plan, EnormousWindows) {
+  for (const char* chain :
+       {"max_pool(7, stride=4, padding=3, ceil)",
+        "max_pool(9223372036854775807, stride=4611686018427387904, padding=4611686018427387903, ceil)"}) {
+    const std::string source = std::string("conv_transpose1d channels=1->1 input=3 kernel=1 | ") + chain;
+    PlanHolder p(source.c_str());
+    const float input[] = {1, 2, 3}, kernel[] = {1};
+    float output[2] = {};
+    convt_tensors tensors = CONVT_TENSORS_INIT;
+    tensors.input = input;
+    tensors.kernel = kernel;
+    tensors.output = output;
+    ASSERT_EQ(convt_plan_execute(p.plan, &tensors), CONVT_OK) << last();
+    EXPECT_EQ(output[0], 3.0F) << chain;
+    EXPECT_EQ(output[1], 3.0F) << chain;
+    double needed = 0, scattered = 0;
+    EXPECT_EQ(convt_plan_products(p.plan, &needed, &scattered), CONVT_OK);
+    EXPECT_EQ(needed, 3.0) << chain;
   }
 }
 

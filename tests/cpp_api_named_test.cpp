@@ -236,7 +236,7 @@ TEST(NamedProblemErrors, SpansOfTheWrongSize) {
   EXPECT_EQ(message([&](auto& p) {
               p.stride = {2, 2};
             }),
-            "invalid_argument: stride: takes one size or 3 of them, one per spatial axis (got 2)");
+            "invalid_argument: stride: takes one size or 3, one per spatial axis (got 2)");
   EXPECT_EQ(output[0], -7.0f);
   EXPECT_EQ(two[0], -7.0f);
   conv_transpose3d_max_max_sum(good);

@@ -400,9 +400,9 @@ TEST(CppApiErrors, ProblemsThatBreakARule) {
   EXPECT_EQ(message([](auto& p) {
               p.stride = {2, 2, 2};
             }),
-            "invalid_argument: stride: takes one size or 2 of them, one per spatial axis (got 3)");
+            "invalid_argument: stride: takes one size or 2, one per spatial axis (got 3)");
   EXPECT_EQ(message([](auto& p) { p.kernel = {}; }),
-            "invalid_argument: kernel: takes one size or 2 of them, one per spatial axis (got 0)");
+            "invalid_argument: kernel: takes one size or 2, one per spatial axis (got 0)");
   expect_contains(message([](auto& p) { p.input = {}; }), "invalid_argument: dims");
   expect_contains(message([](auto& p) { p.input = {2, 2, 2, 2}; }), "invalid_argument: dims");
   expect_contains(message([](auto& p) { p.dims = 4; }), "invalid_argument: dims");

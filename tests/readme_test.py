@@ -49,7 +49,7 @@ output = run(["bash", "-euc", f"convt() {{ {BUILD}/convt \"$@\"; }}\n{commands[0
 for expected in ["leaky_relu", "216.", "100 passed, 0 failed", "instance_norm"]:
     assert expected in output, f"README.md's commands do not print {expected!r}:\n{output}"
 
-# The grammar's example, and the error it promises.
+# The grammar's example.
 example = next(text for text in blocks("docs/text.md", "") if text.startswith("conv_transpose"))
 assert "layer_norm(channels)" in run([f"{BUILD}/convt", "explain", example.strip()])
 

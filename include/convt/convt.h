@@ -8,12 +8,10 @@
  *   3. plans: any transposed convolution with any chain of operations behind it.
  *
  * Rules that hold everywhere:
- *   - Every function that can fail returns a convt_status. When it is not CONVT_OK, nothing was written through any
- *     caller's pointer (beyond what the function documents) and convt_last_error() says which argument broke which
- * rule.
+ *   - Every function that can fail returns a convt_status. When it is not CONVT_OK, nothing was written through any of
+ *     the caller's pointers, and convt_last_error() says which argument broke which rule.
  *   - Tensors are dense. Channels-first means row-major N, C, [D, [H,]] W; channels-last means N, [D, [H,]] W, C.
- *     The convolution's kernel is always row-major (in_channels, out_channels/groups, [kernel_d, [kernel_h,]]
- * kernel_w).
+ *     The convolution's kernel is always row-major: in_channels, out_channels/groups, [kernel_d, [kernel_h,]] kernel_w.
  *   - Host pointers run on the CPU. In a CUDA build, device and managed pointers run on the device they belong to.
  *   - All functions may be called from several threads at once, except where a plan is being changed or destroyed.
  */
@@ -261,7 +259,7 @@ CONVT_API convt_status convt_conv_transpose3d_sum_layernorm_avgpool_gelu_output_
  *   convt_plan_create_from_text(&plan, "conv_transpose3d dtype=f32 batch=2 channels=32->64 input=16x32x32 kernel=4 "
  *                                      "stride=2 padding=1 | bias | layer_norm(channels) | gelu", NULL);
  *
- * docs/text.md gives the grammar; convt_op_info() lists the operations. A plan is immutable but for
+ * docs/text.md gives the grammar; convt_op_describe() lists the operations. A plan is immutable but for
  * convt_plan_pack_kernel(): any number of threads may execute it at once.
  */
 

@@ -10,7 +10,7 @@
 #ifndef CONVT_CONVT_HPP
 #define CONVT_CONVT_HPP
 
-#include "convt/core.hpp"
+#include "convt/base.hpp"
 #include "convt/named_problems.hpp"
 #include "convt/plan.hpp"
 

@@ -16,8 +16,8 @@
 #include <span>
 #include <tuple>
 
+#include "convt/base.hpp"
 #include "convt/convt.h"
-#include "convt/core.hpp"
 
 namespace convt {
 

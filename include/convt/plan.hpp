@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "convt/base.hpp"
 #include "convt/convt.h"
-#include "convt/core.hpp"
 
 namespace convt {
 
@@ -232,7 +232,7 @@ class Plan {
 
   // A plan that exists has all its texts, unless there was no memory to write one.
   static std::string owned_text(const char* text) {
-    if (text == nullptr) throw Error(Status::out_of_memory, convt_last_error());
+    if (text == nullptr) throw Error(Status::out_of_memory, convt_last_error());  // a plan's text fails no other way
     return text;
   }
 

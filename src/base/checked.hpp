@@ -3,14 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
+#include <span>
 
 namespace convt::core {
 
 // The product of non-negative factors, or nothing when it passes 2^63 - 1. A zero factor does not hide an overflow of
 // the others: an empty batch of impossible images is still impossible.
-inline std::optional<std::int64_t> checked_product(std::initializer_list<std::int64_t> factors) {
+inline std::optional<std::int64_t> checked_product(std::span<const std::int64_t> factors) {
   std::int64_t product = 1;
   bool empty = false;
   for (const std::int64_t factor : factors) {

@@ -2,8 +2,8 @@
 // Element types: their sizes, names and exact conversions.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -43,8 +43,9 @@ template <class T>
 T sized_copy(const char* argument, const T* from, const T& defaults, std::size_t first_size) {
   static_assert(std::is_trivially_copyable_v<T>);
   const std::size_t size = not_null(argument, from).struct_size;
-  if (size < first_size)
-    core::reject(argument, "has struct_size {}, but no version was smaller than {}", size, first_size);
+  constexpr std::size_t largest = 4096;  // no version will be: beyond it, the field was not set
+  if (size < first_size || size > largest)
+    core::reject(argument, "has struct_size {}, which no version has: set it to its sizeof, {} here", size, sizeof(T));
   T copy = defaults;
   std::memcpy(&copy, from, size < sizeof(T) ? size : sizeof(T));
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);

@@ -39,10 +39,8 @@ convt_status run(const char* slug, convt_dtype dtype, const Pointers& pointers, 
                           .operands = {&pointers.bias, descriptor.operands.size()},
                           .operand_names = core::named_problem(slug).operands,
                           .stream = settings.stream};
-    const auto tensors = core::uses(descriptor, call, false);
-    core::check_pointers(tensors);
     core::PlanOptions options;
-    options.location = core::common_location(tensors, core::backends().locate);
+    options.location = core::check_tensors(descriptor, call, false, core::backends().locate);
     core::Plan(std::move(descriptor), options, core::backends()).execute(call);
   });
 }

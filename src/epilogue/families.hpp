@@ -3,8 +3,13 @@
 //   - fields(): a tuple of field("name", &Op::member) in the order of positional arguments;
 //   - about, torch, examples: one line each of help, the same in PyTorch, and uses of it (used by tests too);
 //   - the math its family asks for, as templates over a value type V (see value.hpp).
-// Engines and the reference know families only; no code switches on an op. This header and those of the ops are free of
-// host-only includes, so that CUDA kernels can use them.
+//   - complaint(), if some values of its parameters do not go together: the rule they break, or nothing.
+// Engines and the reference know families only; no code switches on an op.
+//
+// Op headers define their struct in the namespace CONVT_OPS and have no include guard: epilogue/op.hpp includes them
+// all once, as `ops`. An engine that compiles code for several instruction sets includes them again for each, inside
+// the region where the compiler may use it, as a namespace of its own (tests/simd_ops_test.cpp shows how): same
+// parameters, so that one converts to the other by std::bit_cast, and the math compiled for that target.
 #pragma once
 
 #include <array>
@@ -50,6 +55,11 @@ struct Pointwise {};
 struct Combine {
   Term term;
   OperandType dtype = OperandType::same;
+
+  constexpr std::string_view complaint() const {
+    const bool operand = term.kind == Term::channel || term.kind == Term::tensor;
+    return dtype == OperandType::same || operand ? "" : "takes a dtype for channel and tensor only";
+  }
 };
 
 // Statistics over a region, in one pass or two, then a map of every element (Normalise) or one result (Reduce).
@@ -78,38 +88,6 @@ struct Normalise {
   OperandType dtype = OperandType::same;
 };
 
-// Mean and inverse standard deviation: the statistics of every norm.
-struct Norm : Normalise {
-  double eps = 1e-5;
-  static constexpr bool two_pass = true;
-
-  template <class V>
-  CONVT_FN V start() const {
-    return V(0);
-  }
-  template <class V>
-  CONVT_FN V join(V a, V b) const {
-    return a + b;
-  }
-  template <class V>
-  CONVT_FN V centre(V folded, V count) const {
-    return folded / count;
-  }
-  template <class V>
-  CONVT_FN V deviation(V x, V centre) const {
-    return (x - centre) * (x - centre);
-  }
-  template <class V>
-  CONVT_FN V scale(V total, V count) const {
-    using value::sqrt;
-    return V(1) / sqrt(total / count + V(eps));
-  }
-  template <class V>
-  CONVT_FN V map(V x, V centre, V scale) const {
-    return (x - centre) * scale;
-  }
-};
-
 // Over windows of space.
 //   V start() const; V join(V a, V b) const; V result(V folded, V count) const
 // `count` is what the op's divides_by_whole_window says: the window's elements inside the image, or with its padding.
@@ -119,10 +97,5 @@ struct Pool {
   Extents padding;  // rank 0: none
   bool ceil = false;
 };
-
-// Ops put their math in this namespace, where the vocabulary's names are visible.
-namespace ops {
-using namespace value;  // NOLINT(google-build-using-namespace)
-}
 
 }  // namespace convt::core

@@ -9,9 +9,12 @@
 #include <variant>
 #include <vector>
 
-#include "convt_ops_includes.hpp"  // made by cmake/ops.cmake: one #include per line of ops.def
 #include "epilogue/families.hpp"
 #include "epilogue/shape.hpp"
+
+#define CONVT_OPS ops
+#include "convt_ops_includes.hpp"  // made by cmake/ops.cmake: norm.hpp, then one header per line of ops.def
+#undef CONVT_OPS
 
 namespace convt::core {
 

@@ -13,7 +13,8 @@ std::string member(std::string_view op, std::string_view name) { return fmt::for
 
 void check_extents(const std::string& argument, const Extents& extents, int dims, std::int64_t least) {
   if (extents.rank > 1 && extents.rank != dims)
-    reject(argument, "takes one size or {} of them, one per spatial axis (got {})", dims, extents.rank);
+    reject(argument, "takes one size{} (got {})", dims == 1 ? "" : fmt::format(" or {}, one per spatial axis", dims),
+           extents.rank);
   for (int i = 0; i < extents.rank; ++i) {
     const std::int64_t size = extents.sizes[static_cast<std::size_t>(i)];
     if (size < least) reject(argument, "must be at least {} on every axis (got {})", least, size);
@@ -95,7 +96,7 @@ Shape infer(const Op& any, const Shape& in, const Shape& conv) {
         } else {
           if constexpr (std::derived_from<T, Combine>)
             if (op.term.kind == Term::conv && !(in == conv))
-              reject(member(name, "term"), "conv needs a value of the convolution's own shape (got {} where it is {})",
+              reject(member(name, "other"), "conv needs a value of the convolution's own shape (got {} where it is {})",
                      fmt::join(in.sizes(), "x"), fmt::join(conv.sizes(), "x"));
           return in;
         }

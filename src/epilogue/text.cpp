@@ -3,12 +3,13 @@
 #include "epilogue/text.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <optional>
 
 namespace convt::core {
 namespace {
+
+bool is_number_word(std::string_view word) { return word == "inf" || word == "infinity" || word == "nan"; }
 
 // ---- one overload per type a parameter may have: how it is read, and how it is written
 
@@ -44,7 +45,7 @@ void read(Scanner& s, Term& value) {
       s = ahead;
       return;
     }
-    if (word != "inf" && word != "nan") s.fail(at, "expected a number, channel, tensor or conv (got '{}')", word);
+    if (!is_number_word(word)) s.fail(at, "expected a number, channel, tensor or conv (got '{}')", word);
   }
   value = {Term::scalar, s.number()};
 }
@@ -103,16 +104,25 @@ class ArgumentReader {
         take(at, *index, keyed);
         return;
       }
-      if (keyed) s_.fail(at, "{} has no parameter '{}'{}", name_, word, parameters());
+      if (keyed || !takes_word(word)) s_.fail(at, "{} has no parameter '{}'{}", name_, word, parameters(word));
     }
-    // Positional: the first parameter not yet given.
+    const auto next = next_positional();
+    if (!next) s_.fail(at, "{} takes no further argument here{}", name_, parameters());
+    take(at, *next, true);
+  }
+
+  // The first parameter not yet given that need not be named.
+  std::optional<std::size_t> next_positional() const {
     std::optional<std::size_t> next;
     each_field<T>([&](const auto& field, std::size_t i) {
       if (positional<std::remove_cvref_t<decltype(op_.*field.member)>> && !given_[i] && !next) next = i;
     });
-    if (!next) s_.fail(at, "{} takes no further argument here{}", name_, parameters());
-    take(at, *next, true);
+    return next;
   }
+
+  // Some word that is no parameter's name can be the next value: a number's, or a term's, which says itself what it
+  // takes.
+  static bool takes_word(std::string_view word) { return is_number_word(word) || std::derived_from<T, Combine>; }
 
   void take(std::size_t at, std::size_t index, bool with_value) {
     each_field<T>([&](const auto& field, std::size_t i) {
@@ -137,9 +147,10 @@ class ArgumentReader {
     return index;
   }
 
-  static std::string parameters() {
+  static std::string parameters(std::string_view word = "") {
     std::vector<std::string_view> names;
     each_field<T>([&](const auto& field, std::size_t) { names.push_back(field.name); });
+    if (std::string close = suggest(word, names.data(), names.size()); !close.empty()) return close;
     return names.empty() ? " (it takes none)" : fmt::format(" (it takes {})", fmt::join(names, ", "));
   }
 

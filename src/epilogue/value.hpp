@@ -2,7 +2,8 @@
 // The value vocabulary: what an op's math is written in. An op says
 //     return select(x > V(0), x, V(slope) * x);
 // and V may be a float or double (the functions below), a CUDA thread's float (the same functions), or an engine's SIMD
-// vector: a class constructible from double, with + - * / and comparisons, whose namespace defines these same names.
+// vector: a class constructible from double, with + - * / and comparisons, whose namespace defines these same names
+// (and takes V's masks in select()).
 #pragma once
 
 #include <cmath>
@@ -16,6 +17,8 @@
 #endif
 
 namespace convt::core::value {
+
+inline constexpr double infinity = std::numeric_limits<double>::infinity();
 
 template <std::floating_point T>
 CONVT_FN T select(bool condition, T yes, T no) {

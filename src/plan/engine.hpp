@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface every engine implements. An engine offers candidates for a problem; each is accepted with a cost or
-// rejected with a reason; the planner builds the cheapest accepted one.
+// The interface every engine implements. Engines are asked in order of priority. An engine offers candidates for a
+// problem; each is accepted with a cost or rejected with a reason; the planner builds the cheapest accepted candidate
+// of the first engine that has one.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,8 @@ class Executable {
   virtual ~Executable() = default;
   // Takes a copy of the kernel, arranged as it likes; from then on Call::kernel is ignored.
   virtual void pack_kernel(const void* kernel, void* stream) = 0;
-  // The call's pointers were checked, its output is not empty, and its workspace is what the candidate asked for.
+  // The call's pointers were checked and its output is not empty. On the CPU its workspace is there, of the candidate's
+  // size; on a device it may be null, and then the engine provides it. Called from several threads at once.
   virtual void execute(const Call& call) const = 0;
 };
 
@@ -36,6 +38,7 @@ struct Candidate {
 struct Request {
   std::shared_ptr<const Descriptor> descriptor;
   Location location;
+  std::size_t workspace_limit = 0;  // bytes; 0: none. A candidate over it is rejected, whatever its engine says
 };
 
 class Engine {

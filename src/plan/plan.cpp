@@ -7,7 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "base/dtype.hpp"
 #include "base/error.hpp"
 
 namespace convt::core {
@@ -47,52 +46,39 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
       location_(options.location),
       locate_(backends.locate) {
   const std::string wanted = wanted_engine(options, backends);
-  Candidate best;
   for (const Engine* engine : backends.engines) {
     if (!wanted.empty() && engine->name() != wanted) continue;
-    for (Candidate& candidate : engine->candidates({descriptor_, location_})) {
+    Candidate best;
+    for (Candidate& candidate : engine->candidates({descriptor_, location_, options.workspace_limit})) {
       if (candidate.rejection.empty() && options.workspace_limit != 0 && candidate.workspace > options.workspace_limit)
         candidate.rejection = fmt::format("needs {} bytes of workspace, over the limit of {}", candidate.workspace,
                                           options.workspace_limit);
       verdicts_.push_back({candidate.name, candidate.rejection, candidate.seconds});
-      if (candidate.rejection.empty() && (!best.build || candidate.seconds < best.seconds)) {
-        engine_ = engine->name();
-        best = std::move(candidate);
-      }
+      if (candidate.rejection.empty() && (!best.build || candidate.seconds < best.seconds)) best = std::move(candidate);
     }
+    if (!best.build) continue;
+    engine_ = engine->name();
+    choice_ = best.name;
+    workspace_ = best.workspace;
+    executable_ = best.build();
+    return;
   }
-  if (!best.build) {
-    std::string reasons;
-    for (const Verdict& verdict : verdicts_) reasons += fmt::format("; {}: {}", verdict.candidate, verdict.reason);
-    throw Error(CONVT_UNSUPPORTED, fmt::format("no engine can run this in memory of {}{}", print(location_), reasons));
-  }
-  choice_ = best.name;
-  workspace_ = best.workspace;
-  executable_ = best.build();
+  std::string reasons;
+  for (const Verdict& verdict : verdicts_) reasons += fmt::format("; {}: {}", verdict.candidate, verdict.reason);
+  const bool lacks_cuda = location_.device == CONVT_DEVICE_CUDA && !backends.has_cuda;
+  throw Error(CONVT_UNSUPPORTED, fmt::format("no engine can run this in memory of {}{}{}", print(location_),
+                                             lacks_cuda ? "; this build has no CUDA" : "", reasons));
 }
 
 void Plan::pack_kernel(const void* kernel, void* stream) {
-  const TensorUse use{"kernel", kernel,
-                      static_cast<std::size_t>(descriptor_->kernel_count) * size_of(descriptor_->dtype),
-                      size_of(descriptor_->dtype)};
-  check_pointers({&use, 1});
-  if (const Location place = locate_(kernel); !(place == location_))
-    reject("kernel", "is in memory of {}, but the plan is for {}", print(place), print(location_));
+  check_kernel(*descriptor_, kernel, location_, locate_);
   executable_->pack_kernel(kernel, stream);
   packed_ = true;
 }
 
 void Plan::execute(const Call& call) const {
-  if (call.operands.size() != descriptor_->operands.size())
-    reject("operand_count", "must be {}, what the chain takes (got {})", descriptor_->operands.size(),
-           call.operands.size());
-  const auto tensors = uses(*descriptor_, call, packed_);
-  check_pointers(tensors);
-  const bool empty = tensors.front().bytes == 0;
-  if (const Location place = common_location(tensors, locate_); !(place == location_) && !empty)
-    reject("output", "is in memory of {}, but the plan is for {}", print(place), print(location_));
-  check_workspace(tensors, call, workspace_);
-  if (empty) return;
+  check_call(*descriptor_, call, {location_, workspace_, packed_}, locate_);
+  if (descriptor_->output.count() == 0) return;
   if (location_.device == CONVT_DEVICE_CPU && call.workspace == nullptr && workspace_ != 0) {
     const auto memory = host_workspace(workspace_);
     Call with_workspace = call;

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,15 +12,16 @@
 
 namespace convt::core {
 
-// The engines in order of priority (the earlier wins a tie), and how to tell where a pointer is.
+// The engines in order of priority, and how to tell where a pointer is.
 struct Backends {
   std::span<const Engine* const> engines;
-  Location (*locate)(const void* pointer);
+  Locate locate;
+  bool has_cuda;
 };
 
 struct PlanOptions {
   Location location;
-  std::string engine;               // "": the cheapest
+  std::string engine;               // "": the first that accepts
   std::size_t workspace_limit = 0;  // bytes; 0: none
 };
 
@@ -50,7 +50,7 @@ class Plan {
  private:
   std::shared_ptr<const Descriptor> descriptor_;
   Location location_;
-  Location (*locate_)(const void*);
+  Locate locate_;
   std::string engine_, choice_;
   std::size_t workspace_ = 0;
   std::vector<Verdict> verdicts_;

@@ -12,9 +12,10 @@ struct Interval {
 };
 using Coordinates = std::vector<Interval>;  // disjoint, ascending
 
-// Beyond this many pieces, one interval around them stands for all, and beyond this many taps every product is taken to
-// be needed: the count becomes an upper bound.
-constexpr std::int64_t most_pieces = 1 << 20;
+// Limits on the counting, which takes taps x pieces steps: beyond them one interval around all pieces stands for them,
+// and every product is taken to be needed. The count is then an upper bound.
+constexpr std::int64_t most_pieces = 1 << 16;
+constexpr std::int64_t most_steps = 1 << 22;
 
 // Inputs that a pool's windows at the needed outputs cover.
 Coordinates covered(const Coordinates& needed, std::int64_t in, std::int64_t size, std::int64_t stride,
@@ -22,22 +23,25 @@ Coordinates covered(const Coordinates& needed, std::int64_t in, std::int64_t siz
   Coordinates result;
   const auto add = [&](std::int64_t first, std::int64_t last) {
     const std::int64_t begin = std::max<std::int64_t>(first * stride - padding, 0);
-    const std::int64_t end = std::min(last * stride - padding + size, in);
+    const std::int64_t from = last * stride - padding;
+    const std::int64_t end = size < in - from ? from + size : in;  // from + size can pass 63 bits
     if (!result.empty() && begin <= result.back().end)
       result.back().end = std::max(end, result.back().end);
     else
       result.push_back({begin, end});
   };
-  for (const auto [begin, end] : needed) {
-    if (stride <= size || end - begin > most_pieces)
-      add(begin, end - 1);
-    else
+  std::int64_t outputs = 0;
+  for (const auto [begin, end] : needed) outputs += end - begin;
+  if (stride <= size || outputs > most_pieces) {
+    for (const auto [begin, end] : needed) add(begin, end - 1);
+  } else {
+    for (const auto [begin, end] : needed)
       for (std::int64_t out = begin; out < end; ++out) add(out, out);
   }
   return result;
 }
 
-// The axes along which some output of the stage depends on every input.
+// From the outputs of a stage that are needed to its inputs that are.
 void spread(const Stage& stage, std::array<Coordinates, 3>& needed) {
   const auto everything = [&](std::size_t axis) { needed[axis] = {{0, stage.in.space[axis]}}; };
   std::visit(
@@ -62,7 +66,9 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a > 0 ? (a - 1) /
 
 // Pairs of an input and a tap that meet in a needed output.
 double meetings(const Convolution& c, std::size_t axis, const Coordinates& needed) {
-  if (c.kernel[axis] > most_pieces) return static_cast<double>(c.input[axis]) * static_cast<double>(c.kernel[axis]);
+  const auto pieces = static_cast<std::int64_t>(needed.size());
+  if (c.kernel[axis] > most_steps / pieces)
+    return static_cast<double>(c.input[axis]) * static_cast<double>(c.kernel[axis]);
   double count = 0;
   for (std::int64_t tap = 0; tap < c.kernel[axis]; ++tap)
     for (const auto [begin, end] : needed) {

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "convt/convt.h"
 #include "problem/descriptor.hpp"
@@ -31,23 +30,23 @@ struct Call {
   void* stream = nullptr;
 };
 
-// One tensor of a call, as checks and messages see it.
-struct TensorUse {
-  std::string name;
-  const void* pointer = nullptr;
-  std::size_t bytes = 0;
-  std::size_t alignment = 1;
+using Locate = Location (*)(const void* pointer);
+
+// Where the call's tensors are. Rejects null pointers to tensors that are not empty, misaligned ones, an output that
+// overlaps an input, and tensors in several places. A call whose tensors are all empty is on the host.
+Location check_tensors(const Descriptor& descriptor, const Call& call, bool packed, Locate locate);
+
+// What a plan was made for.
+struct Expected {
+  Location location;
+  std::size_t workspace = 0;  // bytes
+  bool packed = false;        // the call's kernel is ignored
 };
-// The output first. The kernel is left out once packed. `call.operands` must have the right length.
-std::vector<TensorUse> uses(const Descriptor& descriptor, const Call& call, bool packed);
+// All of the above, and: the number of operands, the plan's place, and the workspace, which may be missing, but not too
+// small, misaligned, elsewhere, or over a tensor.
+void check_call(const Descriptor& descriptor, const Call& call, const Expected& expected, Locate locate);
 
-// Rejects null pointers to tensors that are not empty, misaligned ones, and an output that overlaps an input.
-void check_pointers(std::span<const TensorUse> uses);
-
-// Where all of them are; rejects a mixture. `locate` answers for one pointer. Empty calls are on the CPU.
-Location common_location(std::span<const TensorUse> uses, Location (*locate)(const void*));
-
-// Rejects a workspace that is too small, misaligned, or overlaps a tensor. None at all is fine.
-void check_workspace(std::span<const TensorUse> uses, const Call& call, std::size_t needed);
+// A kernel to be packed.
+void check_kernel(const Descriptor& descriptor, const void* kernel, const Location& expected, Locate locate);
 
 }  // namespace convt::core

@@ -50,7 +50,7 @@ struct Descriptor {
   bool keeps_conv() const;  // some stage uses the convolution's own result
 };
 
-// The only place that rejects sizes, parameters and chains.
+// Rejects sizes, parameters and chains that break a rule.
 Descriptor validate(const Problem& problem);
 
 }  // namespace convt::core

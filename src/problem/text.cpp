@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parser and printer of whole problems.
 #include <algorithm>
-#include <functional>
-#include <optional>
 #include <set>
 
 #include "base/dtype.hpp"
@@ -37,7 +35,8 @@ void read_axes(Scanner& s, Problem& problem, const AxisParameter& parameter) {
   const Extents extents = s.extents();
   const int dims = static_cast<int>(problem.dims);
   if (extents.rank != 1 && extents.rank != dims)
-    s.fail(at, "{} takes one size or {} of them (got {})", parameter.name, dims, extents.rank);
+    s.fail(at, "{} takes one size{} (got {})", parameter.name, dims == 1 ? "" : fmt::format(" or {}", dims),
+           extents.rank);
   const Axes axes = resolve(extents, dims, static_cast<std::int64_t>(parameter.fallback));
   std::copy(axes.begin(), axes.end(), (problem.*parameter.member).begin());
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "base/checked.hpp"
 #include "base/dtype.hpp"
@@ -76,15 +77,15 @@ Axes output_axes(const Convolution& c) {
 }
 
 // Elements of a tensor, or a refusal when its bytes pass 63 bits.
-std::int64_t checked_count(std::string_view argument, std::initializer_list<std::int64_t> sizes, convt_dtype dtype) {
+std::int64_t checked_count(std::string_view argument, const std::vector<std::int64_t>& sizes, convt_dtype dtype) {
   const auto count = checked_product(sizes);
-  if (!count || !checked_product({std::max<std::int64_t>(*count, 1), static_cast<std::int64_t>(size_of(dtype))}))
+  if (!count || !checked_product(std::array{*count, static_cast<std::int64_t>(size_of(dtype))}))
     reject(argument, "passes 2^63 bytes ({} elements of {} bytes)", fmt::join(sizes, " x "), size_of(dtype));
   return *count;
 }
 
 void check_bytes(std::string_view argument, const Shape& s, convt_dtype dtype) {
-  checked_count(argument, {s.channels, s.space[0], s.space[1], s.space[2], s.batch}, dtype);
+  checked_count(argument, s.sizes(), dtype);
 }
 
 Convolution convolution(const Problem& problem) {
@@ -107,17 +108,19 @@ Convolution convolution(const Problem& problem) {
 }
 
 void add_stage(Descriptor& d, const Op& op) {
-  const Shape& in = d.output;
-  Stage stage{op, in, infer(op, in, d.conv), d.operands.size(), 0};
+  const Shape in = d.output;
+  Stage stage{op, in, {}, d.operands.size(), 0};
+  try {
+    stage.out = infer(op, in, d.conv);
+  } catch (const Error& error) {  // a chain may have several ops of one name
+    throw Error(error.status(), fmt::format("{}, in op {} of the chain", error.what(), d.stages.size() + 1));
+  }
   check_bytes(name_of(op), stage.out, d.dtype);
   for (OperandSpec& spec : operands_of(op, in)) {
     Operand operand;
     operand.stage = d.stages.size();
     operand.dtype = spec.type == OperandType::f32 ? CONVT_F32 : d.dtype;
-    operand.count = 1;
-    for (const std::int64_t n : spec.sizes) operand.count *= n;  // no larger than the value, which was checked
-    if (!checked_product({std::max<std::int64_t>(operand.count, 1), static_cast<std::int64_t>(size_of(operand.dtype))}))
-      reject(spec.name, "passes 2^63 bytes ({} elements of {} bytes)", operand.count, size_of(operand.dtype));
+    operand.count = checked_count(spec.name, spec.sizes, operand.dtype);
     operand.spec = std::move(spec);
     d.operands.push_back(std::move(operand));
     ++stage.operand_count;
@@ -146,8 +149,9 @@ Descriptor validate(const Problem& problem) {
   d.input = {d.dims, batch, c.in_channels, c.input};
   d.conv = d.output = {d.dims, batch, c.out_channels, c.output};
   check_bytes("input", d.input, d.dtype);
-  d.kernel_count = checked_count(
-      "kernel", {c.in_channels, c.out_channels / c.groups, c.kernel[0], c.kernel[1], c.kernel[2]}, d.dtype);
+  std::vector<std::int64_t> kernel{c.in_channels, c.out_channels / c.groups};
+  kernel.insert(kernel.end(), c.kernel.end() - d.dims, c.kernel.end());
+  d.kernel_count = checked_count("kernel", kernel, d.dtype);
   check_bytes("output", d.conv, d.dtype);
   for (const Op& op : problem.chain) add_stage(d, op);
   d.text = print(problem);

@@ -37,7 +37,7 @@ Statistics statistics(const T& op, const double* x, std::int64_t count, std::int
   double folded = op.template start<double>();
   for (std::int64_t i = 0; i < count; ++i) folded = op.join(folded, x[i * step]);
   Statistics s{op.centre(folded, n), 0};
-  if constexpr (std::derived_from<T, Norm>) {
+  if constexpr (std::derived_from<T, ops::Norm>) {
     // The rounded mean of equal values can miss them by an ulp, which a norm then magnifies by 1/sqrt(eps). The mean of
     // what is left corrects it, to the value itself.
     double rest = 0;
@@ -106,8 +106,9 @@ struct Span {
 Span span_of(std::int64_t out, std::int64_t in, std::int64_t size, std::int64_t stride, std::int64_t padding,
              bool whole) {
   const std::int64_t start = out * stride - padding;
-  const std::int64_t begin = std::max<std::int64_t>(start, 0), end = std::min(start + size, in);
-  return {begin, end, static_cast<double>(whole ? std::min(start + size, in + padding) - start : end - begin)};
+  // Compared by difference: start + size can pass 63 bits.
+  const std::int64_t begin = std::max<std::int64_t>(start, 0), end = size < in - start ? start + size : in;
+  return {begin, end, static_cast<double>(whole ? std::min(size, in + padding - start) : end - begin)};
 }
 
 template <class T>

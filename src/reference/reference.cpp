@@ -3,6 +3,8 @@
 #include "reference/reference.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cassert>
 #include <optional>
 
 #include "base/checked.hpp"
@@ -41,7 +43,7 @@ std::optional<Parts> lay_out(const Descriptor& d) {
   parts.even = place(largest[0]);
   parts.odd = place(largest[1]);
   parts.conv = place(d.keeps_conv() ? one_image(d.conv).count() : 0);
-  if (overflow || !checked_product({parts.total, sizeof(double)})) return std::nullopt;
+  if (overflow || !checked_product(std::array<std::int64_t, 2>{parts.total, sizeof(double)})) return std::nullopt;
   return parts;
 }
 
@@ -150,7 +152,8 @@ class ReferenceExecutable : public Executable {
       convolve(d.convolution, input, kernel, value);
       if (d.keeps_conv()) std::copy_n(value, one_image(d.conv).count(), conv);
       for (const Stage& stage : d.stages) {
-        run_stage(stage, {value, conv, operands(stage, call, image), next});
+        const OperandViews views = operands(stage, call, image);
+        run_stage(stage, {value, conv, views, next});
         std::swap(value, next);
       }
       write_image(d, value, image, call.output);
@@ -158,16 +161,21 @@ class ReferenceExecutable : public Executable {
   }
 
  private:
-  std::vector<OperandView> operands(const Stage& stage, const Call& call, std::int64_t image) const {
+  // Nothing is allocated once the output is being written: no failure can leave it half done.
+  static constexpr std::size_t most_operands = 4;  // a batch norm's
+  using OperandViews = std::array<OperandView, most_operands>;
+
+  OperandViews operands(const Stage& stage, const Call& call, std::int64_t image) const {
     const Descriptor& d = *descriptor_;
-    std::vector<OperandView> views;
+    OperandViews views;
+    assert(stage.operand_count <= most_operands);
     for (std::size_t i = stage.first_operand; i < stage.first_operand + stage.operand_count; ++i) {
       const Operand& operand = d.operands[i];
       const auto [channel, pixel] = steps(d.output_layout, stage.in);
       const auto* data = static_cast<const char*>(call.operands[i]);
       if (operand.spec.kind == OperandSpec::whole)
         data += image * one_image(stage.in).count() * static_cast<std::int64_t>(size_of(operand.dtype));
-      views.push_back({data, operand.dtype, channel, pixel});
+      views[i - stage.first_operand] = {data, operand.dtype, channel, pixel};
     }
     return views;
   }

@@ -127,7 +127,7 @@ def operands_of(op, shape, dtype, layout):
         dtype = "f32"
     operands = []
     if "other" in names:
-        term = parameters.get("term", "channel")
+        term = parameters.get("other", "channel")
         if term == "channel":
             operands.append(Operand("other", dtype, shape[1:2]))
         elif term == "tensor":
@@ -258,7 +258,7 @@ def apply(op, x, operands, conv):
     scope = {"torch": torch, "F": FUNCTIONS, "max_pool": getattr(FUNCTIONS, f"max_pool{dims}d"),
              "avg_pool": getattr(FUNCTIONS, f"avg_pool{dims}d"), **op.parameters,
              **dict.fromkeys(("weight", "bias", "mean", "var")), **operands, "x": x}
-    term = op.parameters.get("term", "channel")
+    term = op.parameters.get("other", "channel")
     if term == "channel" and "other" in operands:
         scope["other"] = operands["other"].reshape(-1, *[1] * dims)
     elif term == "conv":

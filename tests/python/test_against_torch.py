@@ -97,6 +97,7 @@ def check_case(text, seed, fill, way=0):
     """None, "doubtful" when only the noise of an ill-conditioned chain explains the difference, or a complaint."""
     result = oracle.evaluate(text, seed, fill)
     plan = convt_abi.Plan(text, engine="reference")
+    assert plan.engine == "reference"
     check_infos(plan, result)
     output = run(plan, result, way)
     message = oracle.mismatch(output, result.case.dtype, result.output)

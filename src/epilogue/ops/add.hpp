@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Add : Combine {
   static constexpr std::string_view about =
@@ -17,7 +15,7 @@ struct Add : Combine {
       "add(channel, dtype=f32)\n"
       "add(tensor, dtype=f32)";
   static constexpr auto fields() {
-    return std::tuple(field_of<Add>("term", &Add::term, required), field_of<Add>("dtype", &Add::dtype));
+    return std::tuple(field_of<Add>("other", &Add::term, required), field_of<Add>("dtype", &Add::dtype));
   }
 
   template <class V>
@@ -26,4 +24,4 @@ struct Add : Combine {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

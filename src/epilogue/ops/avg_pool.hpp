@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct AvgPool : Pool {
   bool count_include_pad = true;
@@ -34,9 +32,9 @@ struct AvgPool : Pool {
     return a + b;
   }
   template <class V>
-  CONVT_FN V result(V folded, [[maybe_unused]] V count) const {
+  CONVT_FN V result(V folded, V count) const {
     return folded / count;
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

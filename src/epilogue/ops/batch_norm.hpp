@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct BatchNorm : Norm {
   static constexpr std::string_view about = "normalises each channel with a given mean and variance";
@@ -17,4 +15,4 @@ struct BatchNorm : Norm {
   Region region() const { return {Region::given, 0}; }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-#include <limits>
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Clamp : Pointwise {
-  double min = -std::numeric_limits<double>::infinity();
-  double max = std::numeric_limits<double>::infinity();
+  double min = -infinity;
+  double max = infinity;
 
   static constexpr std::string_view about = "x limited to [min, max]; either may be left out";
   static constexpr std::string_view torch = "torch.clamp(x, min, max)";
@@ -24,4 +20,4 @@ struct Clamp : Pointwise {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Div : Combine {
   static constexpr std::string_view about =
@@ -17,7 +15,7 @@ struct Div : Combine {
       "div(channel, dtype=f32)\n"
       "div(tensor, dtype=f32)";
   static constexpr auto fields() {
-    return std::tuple(field_of<Div>("term", &Div::term, required), field_of<Div>("dtype", &Div::dtype));
+    return std::tuple(field_of<Div>("other", &Div::term, required), field_of<Div>("dtype", &Div::dtype));
   }
 
   template <class V>
@@ -26,4 +24,4 @@ struct Div : Combine {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

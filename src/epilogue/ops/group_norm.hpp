@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct GroupNorm : Norm {
   std::int64_t groups = 0;
@@ -23,4 +21,4 @@ struct GroupNorm : Norm {
   Region region() const { return {Region::groups, groups}; }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Hardswish : Pointwise {
   static constexpr std::string_view about = "x * clamp(x + 3, 0, 6) / 6";
@@ -17,4 +15,4 @@ struct Hardswish : Pointwise {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

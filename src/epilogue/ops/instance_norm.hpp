@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct InstanceNorm : Norm {
   static constexpr std::string_view about = "normalises each channel of each image over space";
@@ -18,4 +16,4 @@ struct InstanceNorm : Norm {
   Region region() const { return {Region::instance, 0}; }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct LayerNorm : Norm {
   bool channels = false;
@@ -35,4 +33,4 @@ struct LayerNorm : Norm {
   Region region() const { return channels ? Region{Region::channels, 0} : Region{Region::trailing, trailing}; }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

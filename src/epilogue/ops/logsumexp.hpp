@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-#include <limits>
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Logsumexp : Reduce {
   static constexpr std::string_view about = "log of the sum of exp over channels, to one channel";
@@ -16,7 +12,7 @@ struct Logsumexp : Reduce {
 
   template <class V>
   CONVT_FN V start() const {
-    return V(-std::numeric_limits<double>::infinity());
+    return V(-infinity);
   }
   template <class V>
   CONVT_FN V join(V a, V b) const {
@@ -41,4 +37,4 @@ struct Logsumexp : Reduce {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

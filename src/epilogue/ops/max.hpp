@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-#include <limits>
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Max : Reduce {
   static constexpr std::string_view about = "largest over channels, to one channel";
@@ -16,7 +12,7 @@ struct Max : Reduce {
 
   template <class V>
   CONVT_FN V start() const {
-    return V(-std::numeric_limits<double>::infinity());
+    return V(-infinity);
   }
   template <class V>
   CONVT_FN V join(V a, V b) const {
@@ -32,4 +28,4 @@ struct Max : Reduce {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-#include <limits>
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct MaxPool : Pool {
   static constexpr std::string_view about = "largest in each window";
@@ -25,7 +21,7 @@ struct MaxPool : Pool {
 
   template <class V>
   CONVT_FN V start() const {
-    return V(-std::numeric_limits<double>::infinity());
+    return V(-infinity);
   }
   template <class V>
   CONVT_FN V join(V a, V b) const {
@@ -37,4 +33,4 @@ struct MaxPool : Pool {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Mean : Reduce {
   static constexpr std::string_view about = "mean over channels, to one channel";
@@ -21,7 +19,7 @@ struct Mean : Reduce {
     return a + b;
   }
   template <class V>
-  CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {
+  CONVT_FN V centre(V folded, V count) const {
     return folded / count;
   }
   template <class V>
@@ -30,4 +28,4 @@ struct Mean : Reduce {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

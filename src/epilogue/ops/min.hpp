@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-#include <limits>
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Min : Reduce {
   static constexpr std::string_view about = "smallest over channels, to one channel";
@@ -16,7 +12,7 @@ struct Min : Reduce {
 
   template <class V>
   CONVT_FN V start() const {
-    return V(std::numeric_limits<double>::infinity());
+    return V(infinity);
   }
   template <class V>
   CONVT_FN V join(V a, V b) const {
@@ -32,4 +28,4 @@ struct Min : Reduce {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Mish : Pointwise {
   static constexpr std::string_view about = "x * tanh(log(1 + exp(x)))";
@@ -17,4 +15,4 @@ struct Mish : Pointwise {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

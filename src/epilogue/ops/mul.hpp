@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Mul : Combine {
   static constexpr std::string_view about =
@@ -17,7 +15,7 @@ struct Mul : Combine {
       "mul(channel, dtype=f32)\n"
       "mul(tensor, dtype=f32)";
   static constexpr auto fields() {
-    return std::tuple(field_of<Mul>("term", &Mul::term, required), field_of<Mul>("dtype", &Mul::dtype));
+    return std::tuple(field_of<Mul>("other", &Mul::term, required), field_of<Mul>("dtype", &Mul::dtype));
   }
 
   template <class V>
@@ -26,4 +24,4 @@ struct Mul : Combine {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
-#include <limits>
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Softmax : Normalise {
   static constexpr std::string_view about = "exp(x), divided by its sum over channels";
@@ -17,7 +13,7 @@ struct Softmax : Normalise {
 
   template <class V>
   CONVT_FN V start() const {
-    return V(-std::numeric_limits<double>::infinity());
+    return V(-infinity);
   }
   template <class V>
   CONVT_FN V join(V a, V b) const {
@@ -41,4 +37,4 @@ struct Softmax : Normalise {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

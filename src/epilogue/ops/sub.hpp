@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include "epilogue/families.hpp"
 
-namespace convt::core::ops {
+namespace convt::core::CONVT_OPS {
 
 struct Sub : Combine {
   static constexpr std::string_view about =
@@ -17,7 +15,7 @@ struct Sub : Combine {
       "sub(channel, dtype=f32)\n"
       "sub(tensor, dtype=f32)";
   static constexpr auto fields() {
-    return std::tuple(field_of<Sub>("term", &Sub::term, required), field_of<Sub>("dtype", &Sub::dtype));
+    return std::tuple(field_of<Sub>("other", &Sub::term, required), field_of<Sub>("dtype", &Sub::dtype));
   }
 
   template <class V>
@@ -26,4 +24,4 @@ struct Sub : Combine {
   }
 };
 
-}  // namespace convt::core::ops
+}  // namespace convt::core::CONVT_OPS

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statuses, errors, element types, settings and the vocabulary of chains. Included by convt.hpp.
-#ifndef CONVT_CORE_HPP
-#define CONVT_CORE_HPP
+#ifndef CONVT_BASE_HPP
+#define CONVT_BASE_HPP
 
 #include <algorithm>
 #include <array>
@@ -99,8 +99,8 @@ inline void fill_axes(const std::string& argument, const Sizes& sizes, std::size
   else if (sizes.size() == dims)
     std::copy(sizes.begin(), sizes.end(), axes.begin());
   else
-    reject(argument, "takes one size or " + std::to_string(dims) + " of them, one per spatial axis (got " +
-                         std::to_string(sizes.size()) + ")");
+    reject(argument, "takes one size" + (dims == 1 ? "" : " or " + std::to_string(dims) + ", one per spatial axis") +
+                         " (got " + std::to_string(sizes.size()) + ")");
 }
 
 // The C ABI ends a text at its first NUL; a view may hold more.
@@ -173,4 +173,4 @@ inline std::vector<NamedProblemDescription> named_problems() {
 
 }  // namespace convt
 
-#endif  // CONVT_CORE_HPP
+#endif  // CONVT_BASE_HPP

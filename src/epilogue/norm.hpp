@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the norms share. Like an op header it has no include guard: it comes before them (see families.hpp).
+#include "epilogue/families.hpp"
+
+namespace convt::core::CONVT_OPS {
+
+using namespace value;
+
+// Mean and inverse standard deviation: the statistics of every norm.
+struct Norm : Normalise {
+  double eps = 1e-5;
+  static constexpr bool two_pass = true;
+
+  template <class V>
+  CONVT_FN V start() const {
+    return V(0);
+  }
+  template <class V>
+  CONVT_FN V join(V a, V b) const {
+    return a + b;
+  }
+  template <class V>
+  CONVT_FN V centre(V folded, V count) const {
+    return folded / count;
+  }
+  template <class V>
+  CONVT_FN V deviation(V x, V centre) const {
+    return (x - centre) * (x - centre);
+  }
+  template <class V>
+  CONVT_FN V scale(V total, V count) const {
+    return V(1) / sqrt(total / count + V(eps));
+  }
+  template <class V>
+  CONVT_FN V map(V x, V centre, V scale) const {
+    return (x - centre) * scale;
+  }
+};
+
+}  // namespace convt::core::CONVT_OPS
