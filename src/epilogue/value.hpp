@@ -37,7 +37,7 @@ CONVT_FN T minimum(T a, T b) {
 
 template <std::floating_point T>
 CONVT_FN bool is_infinite(T x) {
-  return x == std::numeric_limits<T>::infinity() || x == -std::numeric_limits<T>::infinity();
+  return x == T(infinity) || x == T(-infinity);
 }
 
 template <std::floating_point T>
