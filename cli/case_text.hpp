@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases as text: where they come from, and back to a struct that can be changed.
+// Cases as text: where they come from, and their parts.
 #pragma once
 
 #include <string>
@@ -8,9 +8,6 @@
 #include "convt/convt.hpp"
 
 namespace convt::cli {
-
-// Read back from the plan's canonical text; Plan(problem_of(plan)) has the same text.
-Problem problem_of(const Plan& plan);
 
 // The entry of a parameter that may have one for all axes.
 inline std::size_t on_axis(const Sizes& sizes, std::size_t axis) { return sizes.size() == 1 ? sizes[0] : sizes[axis]; }

@@ -78,7 +78,7 @@ std::vector<double> run(Plan& plan, const Inputs& inputs, const ExecutionOptions
 void check_chain(Plan& plan, const Inputs& inputs, const ExecutionOptions& options, CaseReport& report) {
   const std::vector<double> output = run(plan, inputs, options, report.defect);
   if (!report.defect.empty()) return;
-  const Problem problem = problem_of(plan);
+  const Problem problem = plan.problem();
   const Reference reference = run_reference(plan, inputs, problem.batch_size);
   Tolerance tolerance = tolerance_of(problem.dtype, problem.precision);
   tolerance.absolute += roundings * rounding_noise(reference, tolerance.unit);
@@ -91,7 +91,7 @@ void check_chain(Plan& plan, const Inputs& inputs, const ExecutionOptions& optio
 void check_convolution(Plan& plan, const Inputs& inputs, const ExecutionOptions& options, CaseReport& report) {
   const std::vector<double> output = run(plan, inputs, options, report.defect);
   if (!report.defect.empty()) return;
-  const Problem problem = problem_of(plan);
+  const Problem problem = plan.problem();
   const Gathered expected = gather_convolution(problem, to_channels_first(to_doubles(inputs.input), plan.input_info()),
                                                to_doubles(inputs.kernel));
   if (expected.shape != plan.output_info().shape) {
@@ -107,7 +107,7 @@ void check_convolution(Plan& plan, const Inputs& inputs, const ExecutionOptions&
 }  // namespace
 
 Reference run_reference(const Plan& plan, const Inputs& inputs, std::size_t images) {
-  Reference reference{problem_of(plan), {}, {}};
+  Reference reference{plan.problem(), {}, {}};
   Problem& problem = reference.problem;
   problem.batch_size = images;
   problem.dtype = DType::f64;
@@ -121,7 +121,7 @@ Reference run_reference(const Plan& plan, const Inputs& inputs, std::size_t imag
 
 CaseReport check_case(const std::string& text, std::uint64_t seed, const PlanOptions& options) {
   Plan plan = Plan::from_text(text, options);
-  Problem convolution = problem_of(plan);
+  Problem convolution = plan.problem();
   const Variation variation = vary(seed, convolution);
   const Inputs inputs = make_inputs(plan, seed, variation.fill);
   convolution.chain.clear();

@@ -50,9 +50,9 @@ std::string compact(const Problem& problem) {
 std::vector<DemoCase> demo_cases(const DemoOptions& options) {
   std::vector<DemoCase> cases;
   for (const NamedProblemDescription& row : named_problems()) {
-    const Problem benchmark = problem_of(Plan::from_text(row.benchmark_case));
+    const Problem benchmark = Plan::from_text(row.benchmark_case).problem();
     DemoCase demo{row.slug, compact(benchmark), benchmark};
-    if (!options.full) demo.problem = problem_of(Plan::from_text(row.demo_case));
+    if (!options.full) demo.problem = Plan::from_text(row.demo_case).problem();
     demo.problem.dtype = dtype_named(options.dtype).value_or(DType::f32);
     cases.push_back(demo);
   }

@@ -169,6 +169,18 @@ TEST(Plan, StructAndTextAgree) {
                "conv_transpose3d dtype=bf16 layout=channels_last->channels_first precision=tf32 batch=3 channels=4->6 "
                "input=5x6x7 kernel=1x2x3 stride=2x1x3 padding=0x1x0 output_padding=0x0x2 dilation=1x2x1 groups=2 | "
                "layer_norm(channels, affine, dtype=f32) | avg_pool(2)");
+  // And back: the struct the plan gives makes the same plan.
+  convt_problem back = CONVT_PROBLEM_INIT;
+  ASSERT_EQ(convt_plan_problem(plan, &back), CONVT_OK) << last();
+  convt_plan* again = nullptr;
+  ASSERT_EQ(convt_plan_create(&again, &back, nullptr), CONVT_OK) << last();
+  EXPECT_STREQ(convt_plan_text(again), convt_plan_text(plan));
+  convt_plan_destroy(again);
+  convt_problem unset;
+  std::memset(&unset, 0x5A, sizeof unset);
+  EXPECT_EQ(convt_plan_problem(plan, &unset), CONVT_INVALID_ARGUMENT);
+  EXPECT_EQ(convt_plan_problem(nullptr, &back), CONVT_INVALID_ARGUMENT);
+  EXPECT_EQ(convt_plan_problem(plan, nullptr), CONVT_INVALID_ARGUMENT);
   convt_plan_destroy(plan);
 }
 

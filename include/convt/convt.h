@@ -317,6 +317,10 @@ CONVT_API convt_status convt_plan_create_from_text(convt_plan** plan, const char
 /* NULL is allowed. */
 CONVT_API void convt_plan_destroy(convt_plan* plan);
 
+/* The plan's problem, as a struct that makes the same plan. Set problem->struct_size first (CONVT_PROBLEM_INIT does);
+ * its chain belongs to the plan and lives as long as it does. */
+CONVT_API convt_status convt_plan_problem(const convt_plan* plan, convt_problem* problem);
+
 typedef struct convt_tensor_info {
   char name[48]; /* "input", "kernel", "output", or e.g. "layer_norm.weight" */
   size_t stage;  /* for a chain operand, the 0-based position in the chain of the operation that takes it; else 0 */

@@ -106,6 +106,29 @@ class Plan {
   const TensorInfo& output_info() const noexcept { return output_; }
   const std::vector<TensorInfo>& operand_infos() const noexcept { return operands_; }
 
+  // What it computes: Plan(plan.problem()) is the same plan.
+  Problem problem() const {
+    convt_problem c = CONVT_PROBLEM_INIT;
+    detail::check(convt_plan_problem(get(), &c));
+    const auto sizes = [&](const std::size_t(&axes)[3]) { return Sizes(axes, axes + c.dims); };
+    return {.dims = c.dims,
+            .dtype = static_cast<DType>(c.dtype),
+            .input_layout = static_cast<Layout>(c.input_layout),
+            .output_layout = static_cast<Layout>(c.output_layout),
+            .precision = static_cast<Float32Precision>(c.precision),
+            .batch_size = c.batch_size,
+            .in_channels = c.in_channels,
+            .out_channels = c.out_channels,
+            .groups = c.groups,
+            .input = sizes(c.input),
+            .kernel = sizes(c.kernel),
+            .stride = sizes(c.stride),
+            .padding = sizes(c.padding),
+            .output_padding = sizes(c.output_padding),
+            .dilation = sizes(c.dilation),
+            .chain = c.chain};
+  }
+
   // Bytes of scratch memory one execution needs.
   std::size_t workspace_size() const {
     std::size_t bytes = 0;

@@ -37,15 +37,21 @@ T& not_null(const char* argument, T* pointer) {
   return *pointer;
 }
 
+template <class T>
+std::size_t checked_size(const char* argument, const T* tagged, std::size_t first_size) {
+  const std::size_t size = not_null(argument, tagged).struct_size;
+  constexpr std::size_t largest = 4096;  // no version will be: beyond it, the field was not set
+  if (size < first_size || size > largest)
+    core::reject(argument, "has struct_size {}, which no version has: set it to its sizeof, {} here", size, sizeof(T));
+  return size;
+}
+
 // A size-tagged struct from a caller of an older or newer version: fields the caller does not know keep their value in
 // `defaults`; fields this library does not know must be zero. `first_size` is the struct's size in version 0.1.
 template <class T>
 T sized_copy(const char* argument, const T* from, const T& defaults, std::size_t first_size) {
   static_assert(std::is_trivially_copyable_v<T>);
-  const std::size_t size = not_null(argument, from).struct_size;
-  constexpr std::size_t largest = 4096;  // no version will be: beyond it, the field was not set
-  if (size < first_size || size > largest)
-    core::reject(argument, "has struct_size {}, which no version has: set it to its sizeof, {} here", size, sizeof(T));
+  const std::size_t size = checked_size(argument, from, first_size);
   T copy = defaults;
   std::memcpy(&copy, from, size < sizeof(T) ? size : sizeof(T));
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
@@ -55,6 +61,14 @@ T sized_copy(const char* argument, const T* from, const T& defaults, std::size_t
                                                        "(struct_size {}, here {})",
                                                        argument, i, size, sizeof(T)));
   return copy;
+}
+
+// The other way: what the caller's version knows of `from` is written, its struct_size kept.
+template <class T>
+void sized_write(const char* argument, const T& from, T* to, std::size_t first_size) {
+  const std::size_t size = checked_size(argument, to, first_size);
+  std::memcpy(to, &from, size < sizeof(T) ? size : sizeof(T));
+  to->struct_size = size;
 }
 
 }  // namespace convt::capi

@@ -52,6 +52,31 @@ core::Problem from_struct(const convt_problem* pointer) {
   return problem;
 }
 
+convt_problem to_struct(const core::Descriptor& d) {
+  const core::Convolution& c = d.convolution;
+  convt_problem to = CONVT_PROBLEM_INIT;
+  to.dims = static_cast<std::size_t>(d.dims);
+  to.dtype = d.dtype;
+  to.input_layout = d.input_layout;
+  to.output_layout = d.output_layout;
+  to.precision = d.precision;
+  to.batch_size = static_cast<std::size_t>(d.input.batch);
+  to.in_channels = static_cast<std::size_t>(c.in_channels);
+  to.out_channels = static_cast<std::size_t>(c.out_channels);
+  to.groups = static_cast<std::size_t>(c.groups);
+  const auto align = [&](const core::Axes& axes, size_t(&sizes)[3]) {
+    std::transform(axes.end() - d.dims, axes.end(), sizes, [](std::int64_t n) { return static_cast<std::size_t>(n); });
+  };
+  align(c.input, to.input);
+  align(c.kernel, to.kernel);
+  align(c.stride, to.stride);
+  align(c.padding, to.padding);
+  align(c.output_padding, to.output_padding);
+  align(c.dilation, to.dilation);
+  to.chain = d.chain.c_str();
+  return to;
+}
+
 core::PlanOptions from_options(const convt_plan_options* pointer) {
   core::PlanOptions options;
   if (pointer == nullptr) return options;
@@ -105,6 +130,13 @@ convt_status convt_plan_create_from_text(convt_plan** plan, const char* text, co
 }
 
 void convt_plan_destroy(convt_plan* plan) { delete plan; }
+
+convt_status convt_plan_problem(const convt_plan* plan, convt_problem* problem) {
+  return guard([&] {
+    const core::Descriptor& d = capi::not_null("plan", plan).plan.descriptor();
+    capi::sized_write("problem", to_struct(d), problem, first_problem_size);
+  });
+}
 
 convt_status convt_plan_input_info(const convt_plan* plan, convt_tensor_info* info) {
   return guard([&] {

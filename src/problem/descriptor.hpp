@@ -45,7 +45,8 @@ struct Descriptor {
   std::int64_t kernel_count = 0;
   std::vector<Stage> stages;
   std::vector<Operand> operands;
-  std::string text;  // canonical
+  std::string text;   // canonical
+  std::string chain;  // the part of it behind the first '|'; "" when there is none
 
   bool keeps_conv() const;  // some stage uses the convolution's own result
 };

@@ -6,6 +6,7 @@
 #include "base/checked.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
+#include "epilogue/text.hpp"
 #include "problem/descriptor.hpp"
 
 namespace convt::core {
@@ -155,6 +156,7 @@ Descriptor validate(const Problem& problem) {
   check_bytes("output", d.conv, d.dtype);
   for (const Op& op : problem.chain) add_stage(d, op);
   d.text = print(problem);
+  d.chain = print(problem.chain);
   return d;
 }
 
