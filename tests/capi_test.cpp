@@ -330,6 +330,12 @@ TEST(Plan, RefusesBadTensors) {
   refused([](Call& c) { c.operands[0] = nullptr; }, "operands[0] (bias.other):");
   refused([](Call& c) { c.operands[0] = c.output.data() + 5; }, "output: must not overlap operands[0] (bias.other)");
   refused([](Call& c) { c.tensors.kernel = c.output.data(); }, "output: must not overlap kernel");
+  const std::size_t bias_of_4[] = {16}, bias_of_3[] = {12};
+  refused([&](Call& c) { c.tensors.operand_bytes = bias_of_4; },
+          "operands[0] (bias.other): must have 12 bytes, by its shape in the plan (got 16)");
+  refused([](Call& c) { c.tensors.input_bytes = 4; }, "input: must have 320 bytes");
+  refused([](Call& c) { c.tensors.kernel_bytes = 4; }, "kernel: must have 216 bytes");
+  refused([](Call& c) { c.tensors.output_bytes = 4; }, "output: must have 2376 bytes");
   refused(
       [&](Call& c) {
         c.tensors.workspace = memory;
@@ -343,6 +349,8 @@ TEST(Plan, RefusesBadTensors) {
       },
       "workspace: must be aligned");
   Call call;
+  call.tensors.operand_bytes = bias_of_3;
+  call.tensors.input_bytes = 320;
   call.tensors.workspace = memory;
   call.tensors.workspace_size = workspace;
   EXPECT_EQ(convt_plan_execute(p.plan, &call.tensors), CONVT_OK) << last();

@@ -356,10 +356,16 @@ typedef struct convt_tensors {
   void* workspace; /* NULL: the library provides it; else at least convt_plan_workspace_size() bytes, 64-byte aligned */
   size_t workspace_size;
   void* stream; /* a cudaStream_t, for device plans */
+  /* What the caller believes the tensors' sizes to be, in bytes: checked against the plan's before anything is touched.
+   * 0, or NULL for all operands: not said. */
+  size_t input_bytes;
+  size_t kernel_bytes;
+  size_t output_bytes;
+  const size_t* operand_bytes; /* operand_count of them */
 } convt_tensors;
 
 #define CONVT_TENSORS_INIT \
-  { sizeof(convt_tensors), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL }
+  { sizeof(convt_tensors), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL }
 
 CONVT_API convt_status convt_plan_execute(const convt_plan* plan, const convt_tensors* tensors);
 

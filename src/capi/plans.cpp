@@ -21,7 +21,7 @@ namespace {
 // Sizes of the structs in version 0.1, the first.
 constexpr std::size_t first_problem_size = 216;
 constexpr std::size_t first_options_size = 32;
-constexpr std::size_t first_tensors_size = 72;
+constexpr std::size_t first_tensors_size = 104;
 static_assert(sizeof(convt_problem) >= first_problem_size && sizeof(convt_plan_options) >= first_options_size &&
               sizeof(convt_tensors) >= first_tensors_size);
 
@@ -197,6 +197,10 @@ convt_status convt_plan_execute(const convt_plan* plan, const convt_tensors* ten
                .kernel = t.kernel,
                .output = t.output,
                .operands = {t.operands, t.operand_count},
+               .input_bytes = t.input_bytes,
+               .kernel_bytes = t.kernel_bytes,
+               .output_bytes = t.output_bytes,
+               .operand_bytes = {t.operand_bytes, t.operand_bytes == nullptr ? 0 : t.operand_count},
                .workspace = t.workspace,
                .workspace_size = t.workspace_size,
                .stream = t.stream});

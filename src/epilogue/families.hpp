@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The families of ops. An op is a struct derived from one of these; its data members are its parameters, and it adds
-//   - fields(): a tuple of field("name", &Op::member) in the order of positional arguments;
+//   - fields(): a tuple of field_of<Op>("name", &Op::member) in the order of positional arguments;
 //   - about, torch, examples: one line each of help, the same in PyTorch, and uses of it (used by tests too);
-//   - the math its family asks for, as templates over a value type V (see value.hpp).
+//   - the math its family asks for, as templates over a value type V (see value.hpp);
 //   - complaint(), if some values of its parameters do not go together: the rule they break, or nothing.
 // Engines and the reference know families only; no code switches on an op.
 //

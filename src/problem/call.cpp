@@ -19,23 +19,25 @@ struct Use {
   const void* pointer = nullptr;
   std::size_t bytes = 0;
   std::size_t alignment = 1;
+  std::size_t said_bytes = 0;  // by the caller; 0: nothing
 };
 
-Use use(std::string name, const void* pointer, std::int64_t count, convt_dtype dtype) {
-  return {std::move(name), pointer, static_cast<std::size_t>(count) * size_of(dtype), size_of(dtype)};
+Use use(std::string name, const void* pointer, std::int64_t count, convt_dtype dtype, std::size_t said_bytes) {
+  return {std::move(name), pointer, static_cast<std::size_t>(count) * size_of(dtype), size_of(dtype), said_bytes};
 }
 
 // The output first. `call.operands` has the right length.
 std::vector<Use> uses(const Descriptor& d, const Call& call, bool packed) {
   std::vector<Use> all;
-  all.push_back(use("output", call.output, d.output.count(), d.dtype));
-  all.push_back(use("input", call.input, d.input.count(), d.dtype));
-  if (!packed) all.push_back(use("kernel", call.kernel, d.kernel_count, d.dtype));
+  all.push_back(use("output", call.output, d.output.count(), d.dtype, call.output_bytes));
+  all.push_back(use("input", call.input, d.input.count(), d.dtype, call.input_bytes));
+  if (!packed) all.push_back(use("kernel", call.kernel, d.kernel_count, d.dtype, call.kernel_bytes));
   for (std::size_t i = 0; i < d.operands.size(); ++i) {
     const Operand& operand = d.operands[i];
     std::string name = i < call.operand_names.size() ? std::string(call.operand_names[i])
                                                      : fmt::format("operands[{}] ({})", i, operand.spec.name);
-    all.push_back(use(std::move(name), call.operands[i], operand.count, operand.dtype));
+    const std::size_t said = i < call.operand_bytes.size() ? call.operand_bytes[i] : 0;
+    all.push_back(use(std::move(name), call.operands[i], operand.count, operand.dtype, said));
   }
   return all;
 }
@@ -47,6 +49,8 @@ bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_by
 }
 
 void check_pointer(const Use& t) {
+  if (t.said_bytes != 0 && t.said_bytes != t.bytes)
+    reject(t.name, "must have {} bytes, by its shape in the plan (got {})", t.bytes, t.said_bytes);
   if (t.bytes == 0) return;
   if (t.pointer == nullptr) reject(t.name, "must not be null (it has {} bytes)", t.bytes);
   if (address(t.pointer) % t.alignment != 0)
@@ -118,7 +122,7 @@ void check_call(const Descriptor& descriptor, const Call& call, const Expected& 
 }
 
 void check_kernel(const Descriptor& descriptor, const void* kernel, const Location& expected, Locate locate) {
-  check_pointer(use("kernel", kernel, descriptor.kernel_count, descriptor.dtype));
+  check_pointer(use("kernel", kernel, descriptor.kernel_count, descriptor.dtype, 0));
   check_place("kernel", locate(kernel), expected);
 }
 

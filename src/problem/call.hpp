@@ -25,6 +25,9 @@ struct Call {
   void* output = nullptr;
   std::span<const void* const> operands{};
   std::span<const std::string_view> operand_names{};  // for messages; where there are none, by position and op
+  // Sizes the caller believes in; 0, or fewer entries than operands: not said.
+  std::size_t input_bytes = 0, kernel_bytes = 0, output_bytes = 0;
+  std::span<const std::size_t> operand_bytes{};
   void* workspace = nullptr;
   std::size_t workspace_size = 0;
   void* stream = nullptr;
@@ -32,8 +35,9 @@ struct Call {
 
 using Locate = Location (*)(const void* pointer);
 
-// Where the call's tensors are. Rejects null pointers to tensors that are not empty, misaligned ones, an output that
-// overlaps an input, and tensors in several places. A call whose tensors are all empty is on the host.
+// Where the call's tensors are. Rejects tensors said to have another size than theirs, null pointers to tensors that
+// are not empty, misaligned ones, an output that overlaps an input, and tensors in several places. A call whose tensors
+// are all empty is on the host.
 Location check_tensors(const Descriptor& descriptor, const Call& call, bool packed, Locate locate);
 
 // What a plan was made for.

@@ -56,7 +56,8 @@ class TensorInfo(c.Structure):
 class Tensors(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("input", c.c_void_p), ("kernel", c.c_void_p), ("output", c.c_void_p),
                 ("operands", c.POINTER(c.c_void_p)), ("operand_count", c.c_size_t), ("workspace", c.c_void_p),
-                ("workspace_size", c.c_size_t), ("stream", c.c_void_p)]
+                ("workspace_size", c.c_size_t), ("stream", c.c_void_p), ("input_bytes", c.c_size_t),
+                ("kernel_bytes", c.c_size_t), ("output_bytes", c.c_size_t), ("operand_bytes", c.POINTER(c.c_size_t))]
 
 
 class Strings(c.Structure):
