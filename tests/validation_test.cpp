@@ -243,6 +243,52 @@ TEST(Validation, ScalarsMayBeAnything) {
     }
 }
 
+// Whatever sizes come, alone and together: an answer, the same from run and shape query, and never a touch of memory.
+TEST(Validation, RandomHostileSizes) {
+  constexpr std::size_t one = 1;
+  const std::size_t values[] = {0,
+                                1,
+                                1,
+                                1,
+                                2,
+                                3,
+                                5,
+                                7,
+                                one << 31,
+                                (one << 31) - 1,
+                                one << 32,
+                                one << 61,
+                                one << 62,
+                                (one << 62) + 1,
+                                (one << 63) - 1,
+                                one << 63,
+                                SIZE_MAX - 1,
+                                SIZE_MAX};
+  std::uint64_t state = 20240611;
+  const auto draw = [&](std::size_t below) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<std::size_t>(state >> 33) % below;
+  };
+  int legal = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const NamedFunction& f = named_functions()[draw(named_functions().size())];
+    auto sizes = f.example();
+    for (std::size_t changes = 1 + draw(4); changes > 0; --changes)
+      sizes[draw(sizes.size())] = values[draw(std::size(values))];
+    std::size_t shape[5] = {};
+    const convt_status status = f.output_shape(sizes, shape);
+    const std::string message = convt_last_error();
+    ASSERT_TRUE(status == CONVT_OK || status == CONVT_INVALID_ARGUMENT) << message;
+    const convt_status run = f.run[draw(4)](nullptr, nullptr, nullptr, nullptr, sizes, 1.0);
+    ASSERT_EQ(run, CONVT_INVALID_ARGUMENT) << f.slug;  // at the latest for its kernel, which is never empty
+    if (status == CONVT_OK) {
+      ++legal;
+      EXPECT_NE(std::string(convt_last_error()).find("must not be null"), std::string::npos) << convt_last_error();
+    }
+  }
+  EXPECT_GT(legal, 1000);
+}
+
 TEST(Validation, MessagesCarryRuleAndValues) {
   const NamedFunction& f = named_functions()[1];
   std::size_t shape[5];
