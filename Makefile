@@ -51,6 +51,7 @@ lint: ## check formatting, file headers and lengths, and the direction of includ
 
 tidy: ## run clang-tidy over the library and the command
 	tools/packages lint
+	tools/packages demo
 	$(MAKE) build
 	run-clang-tidy -quiet -p build/release '^$(CURDIR)/(src|cli)/'
 

@@ -19,14 +19,14 @@ int complain(Exit code, const char* message) {
 
 int run(int argc, char** argv) {
   CLI::App app{
-      "convt computes a transposed convolution and everything that follows it in one pass.\n"
+      "convt computes a transposed convolution and everything that follows it in one call.\n"
       "This command shows what the library knows, how it would run a case, and that its results are right.",
       "convt"};
   app.footer(
       "A case is one line of text:\n"
       "  conv_transpose2d dtype=f32 batch=2 channels=3->8 input=16x16 kernel=3 stride=2 padding=1 | bias | relu\n"
-      "First the convolution: dtype (f32 f64 f16 bf16), layout (channels_first, channels_last or A->B), batch,\n"
-      "channels=IN->OUT, input, kernel, stride, padding, output_padding, dilation, groups. Then any number of\n"
+      "First the convolution: dtype (f32 f64 f16 bf16), layout (channels_first, channels_last or A->B), precision,\n"
+      "batch, channels=IN->OUT, input, kernel, stride, padding, output_padding, dilation, groups. Then any number of\n"
       "operations, each behind a '|'. Quote it: the shell would read '|' and '>' itself.\n"
       "\n"
       "Start with:\n"

@@ -30,7 +30,10 @@ Exit print_one(const std::string& name) {
   const auto op = std::find_if(all.begin(), all.end(), [&](const OpDescription& row) { return row.name == name; });
   if (op == all.end())
     throw Error(Status::invalid_argument, fmt::format("no operation is named '{}'; convt ops lists them", name));
-  fmt::print("{}\n  {}\n\nin PyTorch\n  {}\n\nexamples\n", op->signature, op->about, op->torch);
+  fmt::print(
+      "{}\n  {}\n\nin PyTorch (F is torch.nn.functional; max_pool and avg_pool are its 1d, 2d or 3d ones)\n  "
+      "{}\n\nexamples\n",
+      op->signature, op->about, op->torch);
   std::istringstream lines(op->examples);
   for (std::string line; std::getline(lines, line);) fmt::print("  {}\n", line);
   return Exit::ok;

@@ -25,9 +25,9 @@ Exit print_problems() {
 void add_problems(CLI::App& app, Command& command) {
   CLI::App* sub = app.add_subcommand("problems", "The named problems: their chains and benchmark cases");
   sub->footer(
-      "Each has a C function per dtype, convt_<name with _ for ->_<f32|f64|f16|bf16>. A word in a chain that is not "
-      "an\n"
-      "operation is a parameter of that function. Every size is accepted; the benchmark case is one of them.\n"
+      "Each has a C function per dtype: convt_, the name with '_' instead of '-', and _f32, _f64, _f16 or _bf16. In a\n"
+      "chain, scaling_factor and sum_weight stand for that argument, and bias takes conv_bias. Any legal size will "
+      "do.\n"
       "\n"
       "Examples:\n"
       "  convt problems\n"

@@ -119,7 +119,7 @@ void add_verify(CLI::App& app, Command& command) {
       "Every case runs on random data into an output full of NaN with guards around it, sometimes with NaN and Inf in\n"
       "the data, a packed kernel, or a workspace of exactly the size asked for. Its result is compared with the\n"
       "reference engine in f64; its convolution alone with one that is part of this command. Allowed, of the largest\n"
-      "magnitude: f64 1e-12, f32 1e-5 (tf32 2e-3), f16 and bf16 1e-5 and two units in the last place; and what\n"
+      "magnitude: f64 1e-12, f32 1e-5 (tf32 2e-3), f16 and bf16 1e-5 and 2^-10 or 2^-7 of the element; and what\n"
       "rounding errors grow to in chains that amplify them. A failure prints the command that repeats it alone.\n"
       "\n"
       "Examples:\n"

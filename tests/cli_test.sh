@@ -120,6 +120,7 @@ for column in problem shape output engine error time GFLOP/s verdict; do prints 
 prints '[Rr]educed'
 prints '8x64x512x512'
 prints '^conv-transpose3d-max-max-sum .* reference .* ok$'
+prints '^conv-transpose3d-max-max-sum +1x32x8x8x8 k5 s2 p2  '
 prints_not FAIL
 checks=$((checks + 1)); [ "$(grep -c ' ok$' "$folder/out")" -eq 5 ] || fail "not five ok"
 bad 2 'f8' demo --dtype f8

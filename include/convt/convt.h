@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * convt: a transposed convolution and everything that follows it, in one pass.
+ * convt: a transposed convolution and everything that follows it, in one call.
  *
  * Three parts, from simple to general:
  *   1. settings, status and error text;
@@ -8,11 +8,15 @@
  *   3. plans: any transposed convolution with any chain of operations behind it.
  *
  * Rules that hold everywhere:
- *   - Every function that can fail returns a convt_status. When it is not CONVT_OK, nothing was written through any of
- *     the caller's pointers, and convt_last_error() says which argument broke which rule.
+ *   - A function that can fail returns a convt_status, or NULL where it returns a text. On failure nothing was written
+ *     through the caller's pointers (but convt_plan_create*() sets *plan to NULL), and convt_last_error() says which
+ *     argument broke which rule.
  *   - Tensors are dense. Channels-first means row-major N, C, [D, [H,]] W; channels-last means N, [D, [H,]] W, C.
  *     The convolution's kernel is always row-major: in_channels, out_channels/groups, [kernel_d, [kernel_h,]] kernel_w.
- *   - Host pointers run on the CPU. In a CUDA build, device and managed pointers run on the device they belong to.
+ *   - A tensor is aligned to its element size. The output overlaps no other tensor; inputs may overlap each other. All
+ *     tensors of a call are in one memory. A pointer may be NULL only if its tensor is empty (batch 0).
+ *   - Host pointers, pinned ones included, run on the CPU. A CUDA build recognises device and managed pointers and, in
+ *     this version, answers CONVT_UNSUPPORTED for them. A build without CUDA cannot tell them apart: never pass it one.
  *   - All functions may be called from several threads at once, except where a plan is being changed or destroyed.
  */
 #ifndef CONVT_CONVT_H
@@ -62,7 +66,8 @@ CONVT_API const char* convt_last_error(void);
 /* "MAJOR.MINOR.PATCH" of the library that is loaded, which may be newer than this header. */
 CONVT_API const char* convt_version(void);
 
-/* Threads the CPU engines may use, for the whole process. 0, the initial value: every CPU the process may run on. */
+/* Threads the CPU engines may use, for the whole process: at most 65536. 0, the initial value: every CPU the calling
+ * thread may run on. The reference engine uses one. */
 CONVT_API convt_status convt_set_num_threads(size_t num_threads);
 /* The number in effect, at least 1. */
 CONVT_API size_t convt_get_num_threads(void);
@@ -84,7 +89,8 @@ CONVT_API void* convt_get_stream(void);
 
 typedef enum convt_dtype CONVT_INT { CONVT_F32 = 0, CONVT_F64 = 1, CONVT_F16 = 2, CONVT_BF16 = 3 } convt_dtype;
 
-/* 16-bit storage types: IEEE binary16, and bfloat16 (the upper half of a float). */
+/* 16-bit storage types: IEEE binary16, and bfloat16 (the upper half of a float). Two bytes, no padding: memory that
+ * holds _Float16, __half, at::Half or their bfloat16 siblings can be passed as it is, by casting the pointer. */
 typedef struct convt_f16 {
   uint16_t bits;
 } convt_f16;
@@ -102,8 +108,8 @@ CONVT_API double convt_bf16_to_double(convt_bf16 value);
 /*
  * All tensors are channels-first. Output size per axis of the convolution:
  *   out = (in - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1
- * Batch 0 is legal and gives an empty output; pointers to empty tensors may be NULL. The output may not overlap an
- * input. Each problem has a function that answers the output's shape (N, C, [D,] H, W) without running.
+ * Batch 0 is legal and gives an empty output. Each problem has a function that answers the output's shape (N, C, [D,]
+ * H, W) without running. Each call makes a plan and drops it: for repeated calls, keep a plan (part 3).
  */
 
 /* ---- conv-transpose-2d-square-input-asym-kernel: y */
@@ -166,7 +172,8 @@ CONVT_API convt_status convt_conv_transpose_3d_asym_input_sq_kernel_output_shape
     size_t output_padding_w, size_t dilation_d, size_t dilation_h, size_t dilation_w, size_t groups,
     size_t output_shape[5]);
 
-/* ---- conv-transpose3d-max-max-sum: max_pool3d(max_pool3d(y + conv_bias, 2), 3).sum(1, keepdim=True) */
+/* ---- conv-transpose3d-max-max-sum: max_pool3d(max_pool3d(y + conv_bias, 2), 3).sum(1, keepdim=True);
+ * conv_bias has out_channels elements */
 
 CONVT_API convt_status convt_conv_transpose3d_max_max_sum_f32(const float* input, const float* kernel,
                                                               const float* conv_bias, float* output, size_t batch_size,
@@ -223,7 +230,7 @@ CONVT_API convt_status convt_conv_transpose3d_layernorm_gelu_scaling_output_shap
     size_t padding_d, size_t padding_h, size_t padding_w, size_t output_padding_d, size_t output_padding_h,
     size_t output_padding_w, size_t output_shape[5]);
 
-/* ---- conv-transpose3d-sum-layernorm-avgpool-gelu: gelu(avg_pool3d(LN(y + sum_weight), 2)) */
+/* ---- conv-transpose3d-sum-layernorm-avgpool-gelu: gelu(avg_pool3d(LN(y + sum_weight), 2)); LN as above */
 
 CONVT_API convt_status convt_conv_transpose3d_sum_layernorm_avgpool_gelu_f32(
     const float* input, const float* kernel, float* output, size_t batch_size, size_t in_channels, size_t out_channels,
@@ -267,14 +274,15 @@ typedef enum convt_layout CONVT_INT { CONVT_CHANNELS_FIRST = 0, CONVT_CHANNELS_L
 
 typedef enum convt_device CONVT_INT { CONVT_DEVICE_CPU = 0, CONVT_DEVICE_CUDA = 1 } convt_device;
 
-/* What to compute. Start from CONVT_PROBLEM_INIT; arrays hold one entry per spatial axis, in the order D, H, W (3D),
- * H, W (2D) or W (1D), and entries from `dims` on are ignored. */
+/* What to compute. Start from CONVT_PROBLEM_INIT and set at least dims, in_channels, out_channels, input and kernel.
+ * Arrays hold one entry per spatial axis, in the order D, H, W (3D), H, W (2D) or W (1D), and entries from `dims` on
+ * are ignored. */
 typedef struct convt_problem {
   size_t struct_size; /* sizeof(convt_problem): how later versions tell which fields the caller knows */
   size_t dims;        /* 1, 2 or 3 */
   convt_dtype dtype;  /* of input, kernel and output, and of each chain operand that does not say dtype=f32 */
   convt_layout input_layout;
-  convt_layout output_layout; /* also of the chain's full-tensor operands */
+  convt_layout output_layout; /* also of whole-tensor operands, as add(tensor) takes; all others are row-major */
   convt_float32_precision precision;
   size_t batch_size;
   size_t in_channels;
@@ -300,7 +308,8 @@ typedef struct convt_plan_options {
   size_t struct_size;     /* sizeof(convt_plan_options) */
   convt_device device;    /* where the tensors live */
   int device_index;       /* which one, for CUDA */
-  const char* engine;     /* NULL: the best that accepts the problem; else that one alone, e.g. "reference" */
+  const char* engine;     /* NULL or "": what the environment variable CONVT_ENGINE names or, without it, the first that
+                           * accepts; else that one alone, e.g. "reference" */
   size_t workspace_limit; /* bytes of workspace a plan may ask for; 0: no limit */
 } convt_plan_options;
 
@@ -325,9 +334,12 @@ typedef struct convt_tensor_info {
   char name[48]; /* "input", "kernel", "output", or e.g. "layer_norm.weight" */
   size_t stage;  /* for a chain operand, the 0-based position in the chain of the operation that takes it; else 0 */
   convt_dtype dtype;
+  /* Of input, output and whole-tensor operands; the rest is row-major, and says CONVT_CHANNELS_FIRST here. */
   convt_layout layout;
   size_t rank;
-  size_t shape[5]; /* in logical order N, C, [D, [H,]] W whatever the layout; entries from `rank` on are 0 */
+  /* Whatever the layout: N, C, [D, [H,]] W; kernel: in_channels, out_channels/groups, [D, [H,]] W; per-channel operand:
+   * C; operand of layer_norm(trailing=K): the last K of C, [D, [H,]] W. Entries from `rank` on are 0. */
+  size_t shape[5];
   size_t bytes;
 } convt_tensor_info;
 
@@ -342,8 +354,9 @@ CONVT_API convt_status convt_plan_operand_info(const convt_plan* plan, size_t in
 CONVT_API convt_status convt_plan_workspace_size(const convt_plan* plan, size_t* bytes);
 
 /* Takes a copy of the kernel in the engine's own arrangement, for kernels that do not change between executions; from
- * then on convt_plan_execute() ignores its `kernel`, which may be NULL. May be called again. No other thread may use
- * the plan meanwhile. `stream` orders the reading of a device kernel; NULL otherwise. */
+ * then on convt_plan_execute() ignores its `kernel`, which may be NULL. May be called again; if it fails, what was
+ * packed before stays in use. No other thread may use the plan meanwhile. `stream` orders the reading of a device
+ * kernel; NULL otherwise. */
 CONVT_API convt_status convt_plan_pack_kernel(convt_plan* plan, const void* kernel, void* stream);
 
 typedef struct convt_tensors {
@@ -353,9 +366,12 @@ typedef struct convt_tensors {
   void* output;
   const void* const* operands; /* convt_plan_operand_count() pointers, in that order */
   size_t operand_count;
-  void* workspace; /* NULL: the library provides it; else at least convt_plan_workspace_size() bytes, 64-byte aligned */
-  size_t workspace_size;
-  void* stream; /* a cudaStream_t, for device plans */
+  /* Scratch memory. NULL: the library allocates it in each call. Else 64-byte aligned, in the plan's memory,
+   * overlapping no tensor, and not in use by another execution at the same time. Its contents mean nothing
+   * afterwards. */
+  void* workspace;
+  size_t workspace_size; /* bytes at workspace, at least convt_plan_workspace_size() */
+  void* stream;          /* a cudaStream_t, for device plans */
   /* What the caller believes the tensors' sizes to be, in bytes: checked against the plan's before anything is touched.
    * 0, or NULL for all operands: not said. */
   size_t input_bytes;
@@ -375,10 +391,11 @@ CONVT_API const char* convt_plan_explain(
     const convt_plan* plan); /* shapes, work, the engines asked and why, the choice */
 
 /* Products (multiply-adds) of the convolution: those that some element of the output needs, and those a scatter over
- * all inputs would form, cropped outputs and outputs that a pool drops included. */
+ * all inputs would form, cropped outputs and outputs that a pool drops included. For very large kernels or pools
+ * `needed` is an upper bound. */
 CONVT_API convt_status convt_plan_products(const convt_plan* plan, double* needed, double* scattered);
 
-/* The engine that executes the plan, e.g. "reference". */
+/* The engine that executes the plan, e.g. "reference". Lifetime and NULL as above. */
 CONVT_API const char* convt_plan_engine(const convt_plan* plan);
 
 /* ---- the vocabulary, for bindings, help texts and tests. Strings are static. */
@@ -387,7 +404,9 @@ typedef struct convt_op_description {
   const char* name;      /* "leaky_relu" */
   const char* signature; /* "leaky_relu(slope=0.01)" */
   const char* about;     /* one line */
-  const char* torch;     /* the same in PyTorch: a Python expression over x, the parameters and the operands */
+  const char* torch;     /* the same in PyTorch: a Python expression over x, the parameters and the operands. F is
+                          * torch.nn.functional; max_pool and avg_pool are F's for the problem's dims; a per-channel
+                          * `other` is reshaped to C, 1, ... */
   const char* examples;  /* uses of it, one per line */
 } convt_op_description;
 

@@ -78,10 +78,10 @@ class Operand {
 template <Element T>
 struct Tensors {
   std::span<const T> input = {};
-  std::span<const T> kernel = {};  // may be empty once the plan has packed a kernel
+  std::span<const T> kernel = {};  // ignored once the plan has packed a kernel; may then be empty
   std::span<T> output = {};
   std::vector<Operand> operands = {};   // of Plan::operand_infos(), in that order
-  std::span<std::byte> workspace = {};  // empty: the library provides it; else 64-byte aligned
+  std::span<std::byte> workspace = {};  // empty: the library provides it; else see convt_tensors
   void* stream = nullptr;               // a cudaStream_t, for device plans
 };
 
@@ -106,7 +106,7 @@ class Plan {
   const TensorInfo& output_info() const noexcept { return output_; }
   const std::vector<TensorInfo>& operand_infos() const noexcept { return operands_; }
 
-  // What it computes: Plan(plan.problem()) is the same plan.
+  // What it computes; the options and a packed kernel are no part of it.
   Problem problem() const {
     convt_problem c = CONVT_PROBLEM_INIT;
     detail::check(convt_plan_problem(get(), &c));

@@ -111,7 +111,9 @@ std::int64_t Scanner::count() {
 Extents Scanner::extents() {
   Extents extents;
   do {
-    if (extents.rank == 3) fail(column(), "at most three sizes");
+    if (extents.rank == 3) fail(position_ + 1, "at most three sizes");
+    if (extents.rank > 0 && (position_ == text_.size() || !is_digit(text_[position_])))
+      fail(position_ + 1, "expected a size after 'x'");
     extents.sizes[static_cast<std::size_t>(extents.rank++)] = count();
   } while (position_ < text_.size() && text_[position_] == 'x' && accept('x'));
   return extents;

@@ -25,14 +25,19 @@ CONVT_FN T select(bool condition, T yes, T no) {
   return condition ? yes : no;
 }
 
+template <std::floating_point T>
+CONVT_FN bool is_nan(T x) {
+  return x != x;  // NOLINT(misc-redundant-expression)
+}
+
 // NaN wins over any number, as in PyTorch.
 template <std::floating_point T>
 CONVT_FN T maximum(T a, T b) {
-  return a > b || a != a ? a : b;
+  return a > b || is_nan(a) ? a : b;
 }
 template <std::floating_point T>
 CONVT_FN T minimum(T a, T b) {
-  return a < b || a != a ? a : b;
+  return a < b || is_nan(a) ? a : b;
 }
 
 template <std::floating_point T>

@@ -98,7 +98,9 @@ double scattered_products(const Descriptor& d) {
 Work count_work(const Descriptor& d) {
   const Convolution& c = d.convolution;
   std::array<Coordinates, 3> needed;
-  for (std::size_t axis = 0; axis < 3; ++axis) needed[axis] = {{0, d.output.space[axis]}};
+  std::transform(d.output.space.begin(), d.output.space.end(), needed.begin(), [](std::int64_t size) {
+    return Coordinates{{0, size}};
+  });
   for (auto stage = d.stages.rbegin(); stage != d.stages.rend(); ++stage) spread(*stage, needed);
   Work work{pairs_of_channels(d), scattered_products(d)};
   for (std::size_t axis = 0; axis < 3; ++axis) work.needed *= meetings(c, axis, needed[axis]);
