@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes convt_ops_includes.hpp into CONVT_GENERATED_DIR: norm.hpp, then one include per line
+# Writes convt_ops_includes.hpp into CONVT_GENERATED_DIR: shared.hpp, then one include per line
 # CONVT_OP(name, Type) of ops.def.
 set(CONVT_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
 set(ops_def ${PROJECT_SOURCE_DIR}/src/epilogue/ops.def)
@@ -10,4 +10,4 @@ list(TRANSFORM lines REPLACE "^CONVT_OP\\(([a-z0-9_]+),.*" "#include \"epilogue/
 list(JOIN lines "" includes)
 # Leaves an unchanged file alone, so that nothing is recompiled.
 file(CONFIGURE OUTPUT ${CONVT_GENERATED_DIR}/convt_ops_includes.hpp @ONLY
-     CONTENT "// Generated from src/epilogue/ops.def.\n#include \"epilogue/norm.hpp\"\n@includes@")
+     CONTENT "// Generated from src/epilogue/ops.def.\n#include \"epilogue/shared.hpp\"\n@includes@")

@@ -13,7 +13,7 @@
 #include "epilogue/shape.hpp"
 
 #define CONVT_OPS ops
-#include "convt_ops_includes.hpp"  // made by cmake/ops.cmake: norm.hpp, then one header per line of ops.def
+#include "convt_ops_includes.hpp"  // made by cmake/ops.cmake: shared.hpp, then one header per line of ops.def
 #undef CONVT_OPS
 
 namespace convt::core {

@@ -3,7 +3,7 @@
 
 namespace convt::core::CONVT_OPS {
 
-struct AvgPool : Pool {
+struct AvgPool : Pool, SumFold {
   bool count_include_pad = true;
 
   static constexpr std::string_view about = "average of each window";
@@ -23,14 +23,6 @@ struct AvgPool : Pool {
   }
   CONVT_FN bool divides_by_whole_window() const { return count_include_pad; }
 
-  template <class V>
-  CONVT_FN V start() const {
-    return V(0);
-  }
-  template <class V>
-  CONVT_FN V join(V a, V b) const {
-    return a + b;
-  }
   template <class V>
   CONVT_FN V result(V folded, V count) const {
     return folded / count;

@@ -3,21 +3,13 @@
 
 namespace convt::core::CONVT_OPS {
 
-struct Logsumexp : Reduce {
+struct Logsumexp : Reduce, MaxFold {
   static constexpr std::string_view about = "log of the sum of exp over channels, to one channel";
   static constexpr std::string_view torch = "torch.logsumexp(x, 1, keepdim=True)";
   static constexpr std::string_view examples = "logsumexp";
   static constexpr auto fields() { return std::tuple(); }
   static constexpr bool two_pass = true;
 
-  template <class V>
-  CONVT_FN V start() const {
-    return V(-infinity);
-  }
-  template <class V>
-  CONVT_FN V join(V a, V b) const {
-    return maximum(a, b);
-  }
   // An infinite maximum would make Inf - Inf; without a shift exp() overflows or vanishes to the right limit by itself.
   template <class V>
   CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {

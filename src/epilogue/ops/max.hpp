@@ -3,21 +3,13 @@
 
 namespace convt::core::CONVT_OPS {
 
-struct Max : Reduce {
+struct Max : Reduce, MaxFold {
   static constexpr std::string_view about = "largest over channels, to one channel";
   static constexpr std::string_view torch = "x.amax(1, keepdim=True)";
   static constexpr std::string_view examples = "max";
   static constexpr auto fields() { return std::tuple(); }
   static constexpr bool two_pass = false;
 
-  template <class V>
-  CONVT_FN V start() const {
-    return V(-infinity);
-  }
-  template <class V>
-  CONVT_FN V join(V a, V b) const {
-    return maximum(a, b);
-  }
   template <class V>
   CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {
     return folded;

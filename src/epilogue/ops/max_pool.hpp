@@ -3,7 +3,7 @@
 
 namespace convt::core::CONVT_OPS {
 
-struct MaxPool : Pool {
+struct MaxPool : Pool, MaxFold {
   static constexpr std::string_view about = "largest in each window";
   static constexpr std::string_view torch = "max_pool(x, size, stride or size, padding or 0, ceil_mode=ceil)";
   static constexpr std::string_view examples =
@@ -19,14 +19,6 @@ struct MaxPool : Pool {
   }
   CONVT_FN bool divides_by_whole_window() const { return false; }
 
-  template <class V>
-  CONVT_FN V start() const {
-    return V(-infinity);
-  }
-  template <class V>
-  CONVT_FN V join(V a, V b) const {
-    return maximum(a, b);
-  }
   template <class V>
   CONVT_FN V result(V folded, [[maybe_unused]] V count) const {
     return folded;

@@ -3,21 +3,13 @@
 
 namespace convt::core::CONVT_OPS {
 
-struct Mean : Reduce {
+struct Mean : Reduce, SumFold {
   static constexpr std::string_view about = "mean over channels, to one channel";
   static constexpr std::string_view torch = "x.mean(1, keepdim=True)";
   static constexpr std::string_view examples = "mean";
   static constexpr auto fields() { return std::tuple(); }
   static constexpr bool two_pass = false;
 
-  template <class V>
-  CONVT_FN V start() const {
-    return V(0);
-  }
-  template <class V>
-  CONVT_FN V join(V a, V b) const {
-    return a + b;
-  }
   template <class V>
   CONVT_FN V centre(V folded, V count) const {
     return folded / count;

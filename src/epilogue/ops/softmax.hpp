@@ -3,7 +3,7 @@
 
 namespace convt::core::CONVT_OPS {
 
-struct Softmax : Normalise {
+struct Softmax : Normalise, MaxFold {
   static constexpr std::string_view about = "exp(x), divided by its sum over channels";
   static constexpr std::string_view torch = "torch.softmax(x, 1)";
   static constexpr std::string_view examples = "softmax";
@@ -11,14 +11,6 @@ struct Softmax : Normalise {
   static constexpr bool two_pass = true;
   Region region() const { return {Region::channels, 0}; }
 
-  template <class V>
-  CONVT_FN V start() const {
-    return V(-infinity);
-  }
-  template <class V>
-  CONVT_FN V join(V a, V b) const {
-    return maximum(a, b);
-  }
   template <class V>
   CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {
     return folded;

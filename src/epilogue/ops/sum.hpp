@@ -3,21 +3,13 @@
 
 namespace convt::core::CONVT_OPS {
 
-struct Sum : Reduce {
+struct Sum : Reduce, SumFold {
   static constexpr std::string_view about = "sum over channels, to one channel";
   static constexpr std::string_view torch = "x.sum(1, keepdim=True)";
   static constexpr std::string_view examples = "sum";
   static constexpr auto fields() { return std::tuple(); }
   static constexpr bool two_pass = false;
 
-  template <class V>
-  CONVT_FN V start() const {
-    return V(0);
-  }
-  template <class V>
-  CONVT_FN V join(V a, V b) const {
-    return a + b;
-  }
   template <class V>
   CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {
     return folded;

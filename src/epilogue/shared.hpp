@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the norms share. Like an op header it has no include guard: it comes before them (see families.hpp).
+// Math that several ops share. Like an op header it has no include guard: it comes before them (see families.hpp).
 #include "epilogue/families.hpp"
 
 namespace convt::core::CONVT_OPS {
 
 using namespace value;
 
-// Mean and inverse standard deviation: the statistics of every norm.
-struct Norm : Normalise {
-  double eps = 1e-5;
-  static constexpr bool two_pass = true;
-
+// Folds of a region or a window.
+struct SumFold {
   template <class V>
   CONVT_FN V start() const {
     return V(0);
@@ -19,6 +16,23 @@ struct Norm : Normalise {
   CONVT_FN V join(V a, V b) const {
     return a + b;
   }
+};
+struct MaxFold {
+  template <class V>
+  CONVT_FN V start() const {
+    return V(-infinity);
+  }
+  template <class V>
+  CONVT_FN V join(V a, V b) const {
+    return maximum(a, b);
+  }
+};
+
+// Mean and inverse standard deviation: the statistics of every norm.
+struct Norm : Normalise, SumFold {
+  double eps = 1e-5;
+  static constexpr bool two_pass = true;
+
   template <class V>
   CONVT_FN V centre(V folded, V count) const {
     return folded / count;
