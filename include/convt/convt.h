@@ -66,8 +66,14 @@ CONVT_API const char* convt_last_error(void);
 /* "MAJOR.MINOR.PATCH" of the library that is loaded, which may be newer than this header. */
 CONVT_API const char* convt_version(void);
 
-/* Threads the CPU engines may use, for the whole process: at most 65536. 0, the initial value: every CPU the calling
- * thread may run on. The reference engine uses one. */
+/* Threads the CPU engines may use in one call, the calling one included; for the whole process, at most 65536. 0, the
+ * initial value: every CPU the calling thread may run on (its affinity), but no more than the CPU time that the
+ * process' control groups (cgroups) grant, rounded up. Results do not depend on it. The reference engine uses one.
+ *
+ * All calls share one pool of worker threads. They are started by the first call that has use for them, with that
+ * thread's affinity and signal mask, sleep between calls, and end with the process or when the library is unloaded. A
+ * call always works in its own thread too, and never waits for a worker to become free. After fork() the child may call
+ * the library at once, whatever threads of the parent were doing, and starts workers of its own. */
 CONVT_API convt_status convt_set_num_threads(size_t num_threads);
 /* The number in effect, at least 1. */
 CONVT_API size_t convt_get_num_threads(void);
