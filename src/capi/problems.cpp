@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The five named problems: each function is its row of the table with the arguments filled in.
 #include <algorithm>
+#include <bit>
 #include <initializer_list>
+#include <memory>
 #include <utility>
 
 #include "backends.hpp"
 #include "base/settings.hpp"
 #include "capi/guard.hpp"
+#include "plan/cache.hpp"
+#include "plan/environment.hpp"
 #include "problem/named.hpp"
 
 using namespace convt;
@@ -26,22 +30,61 @@ core::Problem fill(const char* slug, Sizes sizes, double scalar) {
   return core::instantiate(core::named_problem(slug), {sizes.begin(), sizes.size()}, scalar);
 }
 
+// One call, before anyone has checked it.
+struct Asked {
+  const char* slug;
+  convt_dtype dtype;
+  const Pointers& pointers;
+  Sizes sizes;
+  double scalar;
+};
+
+core::PlanKey key_of(const Asked& asked) {
+  core::PlanKey key;
+  key.row = &core::named_problem(asked.slug);
+  key.dtype = asked.dtype;
+  key.precision = core::thread_settings().precision;
+  std::copy(asked.sizes.begin(), asked.sizes.end(), key.sizes.begin());
+  key.scalar = std::bit_cast<std::uint64_t>(asked.scalar);
+  key.location = core::backends().locate(asked.pointers.output);
+  key.threads = core::num_threads();
+  const core::Environment environment = core::environment();
+  key.engine = environment.engine;
+  key.isa = environment.isa;
+  return key;
+}
+
+core::Call call_of(const Asked& asked) {
+  const auto names = core::named_problem(asked.slug).operands;
+  return {.input = asked.pointers.input,
+          .kernel = asked.pointers.kernel,
+          .output = asked.pointers.output,
+          .operands = {&asked.pointers.bias, names.size()},
+          .operand_names = names,
+          .stream = core::thread_settings().stream};
+}
+
+std::shared_ptr<const core::Plan> make_plan(const Asked& asked) {
+  core::Problem problem = fill(asked.slug, asked.sizes, asked.scalar);
+  problem.dtype = asked.dtype;
+  problem.precision = core::thread_settings().precision;
+  core::Descriptor descriptor = core::validate(problem);
+  core::PlanOptions options;
+  options.location = core::check_tensors(descriptor, call_of(asked), false, core::backends().locate);
+  return std::make_shared<const core::Plan>(std::move(descriptor), options, core::backends());
+}
+
 convt_status run(const char* slug, convt_dtype dtype, const Pointers& pointers, Sizes sizes, double scalar = 0) {
   return guard([&] {
-    const core::ThreadSettings& settings = core::thread_settings();
-    core::Problem problem = fill(slug, sizes, scalar);
-    problem.dtype = dtype;
-    problem.precision = settings.precision;
-    core::Descriptor descriptor = core::validate(problem);
-    const core::Call call{.input = pointers.input,
-                          .kernel = pointers.kernel,
-                          .output = pointers.output,
-                          .operands = {&pointers.bias, descriptor.operands.size()},
-                          .operand_names = core::named_problem(slug).operands,
-                          .stream = settings.stream};
-    core::PlanOptions options;
-    options.location = core::check_tensors(descriptor, call, false, core::backends().locate);
-    core::Plan(std::move(descriptor), options, core::backends()).execute(call);
+    const Asked asked{slug, dtype, pointers, sizes, scalar};
+    const core::PlanKey key = key_of(asked);
+    auto plan = core::plan_cache().find(key);
+    if (plan == nullptr) {
+      plan = make_plan(asked);
+      // An empty output has no place: its plan is for that of the other tensors.
+      if (plan->descriptor().output.count() != 0) core::plan_cache().insert(key, plan);
+    }
+    plan->execute(call_of(asked));
   });
 }
 

@@ -11,12 +11,12 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/program.hpp"
 #include "problem/call.hpp"
-#include "problem/descriptor.hpp"
 
 namespace convt::core {
 
-// What a plan runs. Made for one descriptor and one device.
+// What a plan runs. Made for one program and one device.
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -28,15 +28,16 @@ class Executable {
 };
 
 struct Candidate {
-  std::string name;       // "reference", or an engine's name and its choice, "avx512 6x4"
-  std::string rejection;  // why it cannot take the problem; "" when it can
-  double seconds = 0;     // predicted time, for the choice
+  std::string name;                  // "reference", or an engine's name and its choice, "avx512 6x4"
+  std::string rejection;             // why it cannot take the problem; "" when it can
+  std::vector<std::string> details;  // how it would run, a line each, for explain
+  double seconds = 0;                // predicted time, for the choice
   std::size_t workspace = 0;
   std::function<std::unique_ptr<Executable>()> build;
 };
 
 struct Request {
-  std::shared_ptr<const Descriptor> descriptor;
+  std::shared_ptr<const Program> program;  // its steps, or the descriptor that was asked: they give the same
   Location location;
   std::size_t workspace_limit = 0;  // bytes; 0: none. A candidate over it is rejected, whatever its engine says
 };

@@ -33,9 +33,20 @@ std::string write(const Plan& plan) {
     row(fmt::format("[{}] {}", i, d.operands[i].spec.name),
         fmt::format("{} {}", name_of(d.operands[i].dtype), sizes(d.operands[i].spec.sizes)));
 
+  const Program& program = plan.program();
+  if (!program.notes.empty()) text += "\nrewrites\n";
+  for (const std::string& note : program.notes) text += fmt::format("  {}\n", note);
+  if (!program.notes.empty()) {
+    text += "\nrewritten\n";
+    row("convolution", sizes(program.conv.sizes()));
+    for (const Step& step : program.steps) row(print(step), sizes(step.out.sizes()));
+  }
+
   const Work work = count_work(d);
   text += "\nwork\n";
   row("GFLOP the output needs", fmt::format("{:.6g}", 2e-9 * work.needed));
+  if (program.kernel_change.any())
+    row("GFLOP the output needs, rewritten", fmt::format("{:.6g}", 2e-9 * count_work(program).needed));
   row("GFLOP of all inputs with all taps", fmt::format("{:.6g}", 2e-9 * work.scattered));
 
   text += "\nengines\n";
@@ -43,6 +54,7 @@ std::string write(const Plan& plan) {
     row(verdict.candidate,
         verdict.reason.empty() ? "accepts, predicts " + seconds(verdict.seconds) : "rejects: " + verdict.reason);
   row("chosen", plan.choice());
+  for (const std::string& detail : plan.details()) row("", detail);
   row("runs on", print(plan.location()));
   row("workspace", fmt::format("{} bytes", plan.workspace_size()));
   return text;

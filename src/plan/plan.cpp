@@ -2,34 +2,19 @@
 #include "plan/plan.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
-#include <new>
 #include <utility>
 
 #include "base/error.hpp"
+#include "plan/environment.hpp"
+#include "plan/workspace.hpp"
 
 namespace convt::core {
 namespace {
 
-struct Freed {
-  void operator()(void* memory) const { std::free(memory); }
-};
-
-// Host workspace for a call that brings none.
-std::unique_ptr<void, Freed> host_workspace(std::size_t bytes) {
-  constexpr std::size_t line = 64;
-  if (bytes > SIZE_MAX - line) throw std::bad_alloc();
-  void* memory = std::aligned_alloc(line, (bytes + line - 1) / line * line);
-  if (memory == nullptr) throw std::bad_alloc();
-  return std::unique_ptr<void, Freed>(memory);
-}
-
 // The engine asked for by the caller or, failing that, by the environment variable CONVT_ENGINE; "" when neither did.
 std::string wanted_engine(const PlanOptions& options, const Backends& backends) {
-  const char* variable = std::getenv("CONVT_ENGINE");
   const bool by_caller = !options.engine.empty();
-  std::string wanted = by_caller ? options.engine : variable != nullptr ? variable : "";
+  std::string wanted = by_caller ? options.engine : std::string(environment().engine);
   if (wanted.empty()) return wanted;
   std::vector<std::string_view> names;
   for (const Engine* engine : backends.engines) names.push_back(engine->name());
@@ -42,14 +27,14 @@ std::string wanted_engine(const PlanOptions& options, const Backends& backends) 
 }  // namespace
 
 Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& backends)
-    : descriptor_(std::make_shared<const Descriptor>(std::move(descriptor))),
+    : program_(std::make_shared<const Program>(rewrite(std::make_shared<const Descriptor>(std::move(descriptor))))),
       location_(options.location),
       locate_(backends.locate) {
   const std::string wanted = wanted_engine(options, backends);
   for (const Engine* engine : backends.engines) {
     if (!wanted.empty() && engine->name() != wanted) continue;
     Candidate best;
-    for (Candidate& candidate : engine->candidates({descriptor_, location_, options.workspace_limit})) {
+    for (Candidate& candidate : engine->candidates({program_, location_, options.workspace_limit})) {
       if (candidate.rejection.empty() && options.workspace_limit != 0 && candidate.workspace > options.workspace_limit)
         candidate.rejection = fmt::format("needs {} bytes of workspace, over the limit of {}", candidate.workspace,
                                           options.workspace_limit);
@@ -59,6 +44,7 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
     if (!best.build) continue;
     engine_ = engine->name();
     choice_ = best.name;
+    details_ = std::move(best.details);
     workspace_ = best.workspace;
     executable_ = best.build();
     return;
@@ -71,18 +57,18 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
 }
 
 void Plan::pack_kernel(const void* kernel, void* stream) {
-  check_kernel(*descriptor_, kernel, location_, locate_);
+  check_kernel(descriptor(), kernel, location_, locate_);
   executable_->pack_kernel(kernel, stream);
   packed_ = true;
 }
 
 void Plan::execute(const Call& call) const {
-  check_call(*descriptor_, call, {location_, workspace_, packed_}, locate_);
-  if (descriptor_->output.count() == 0) return;
+  check_call(descriptor(), call, {location_, workspace_, packed_}, locate_);
+  if (descriptor().output.count() == 0) return;
   if (location_.device == CONVT_DEVICE_CPU && call.workspace == nullptr && workspace_ != 0) {
-    const auto memory = host_workspace(workspace_);
+    const Workspace workspace(workspace_);
     Call with_workspace = call;
-    with_workspace.workspace = memory.get();
+    with_workspace.workspace = workspace.data();
     with_workspace.workspace_size = workspace_;
     executable_->execute(with_workspace);
   } else {

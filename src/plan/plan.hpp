@@ -30,7 +30,8 @@ class Plan {
   // Throws Error(unsupported), with every candidate's reason, when none accepts.
   Plan(Descriptor descriptor, const PlanOptions& options, const Backends& backends);
 
-  const Descriptor& descriptor() const { return *descriptor_; }
+  const Descriptor& descriptor() const { return *program_->asked; }
+  const Program& program() const { return *program_; }
   const Location& location() const { return location_; }
   const std::string& engine() const { return engine_; }
   const std::string& choice() const { return choice_; }
@@ -39,6 +40,7 @@ class Plan {
     std::string candidate, reason;  // reason: "" when it accepted
     double seconds;
   };
+  const std::vector<std::string>& details() const { return details_; }  // of the choice
   const std::vector<Verdict>& verdicts() const { return verdicts_; }
 
   void pack_kernel(const void* kernel, void* stream);
@@ -48,12 +50,13 @@ class Plan {
   const std::string& explain() const;
 
  private:
-  std::shared_ptr<const Descriptor> descriptor_;
+  std::shared_ptr<const Program> program_;
   Location location_;
   Locate locate_;
   std::string engine_, choice_;
   std::size_t workspace_ = 0;
   std::vector<Verdict> verdicts_;
+  std::vector<std::string> details_;
   std::unique_ptr<Executable> executable_;
   bool packed_ = false;
   mutable std::once_flag explained_;

@@ -41,25 +41,34 @@ Coordinates covered(const Coordinates& needed, std::int64_t in, std::int64_t siz
   return result;
 }
 
-// From the outputs of a stage that are needed to its inputs that are.
-void spread(const Stage& stage, std::array<Coordinates, 3>& needed) {
-  const auto everything = [&](std::size_t axis) { needed[axis] = {{0, stage.in.space[axis]}}; };
+using Needed = std::array<Coordinates, 3>;
+
+Needed everything(const Shape& shape) {
+  Needed needed;
+  std::transform(shape.space.begin(), shape.space.end(), needed.begin(), [](std::int64_t size) {
+    return Coordinates{{0, size}};
+  });
+  return needed;
+}
+
+// From the outputs of an op that are needed to its inputs that are.
+void spread(const Op& any, const Shape& in, Needed& needed) {
   std::visit(
       [&]<class T>(const T& op) {
         if constexpr (std::derived_from<T, Pool>) {
-          const auto [size, stride, padding] = windows_of(op, stage.in);
+          const auto [size, stride, padding] = windows_of(op, in);
           for (std::size_t axis = 0; axis < 3; ++axis)
-            needed[axis] = covered(needed[axis], stage.in.space[axis], size[axis], stride[axis], padding[axis]);
+            needed[axis] = covered(needed[axis], in.space[axis], size[axis], stride[axis], padding[axis]);
         } else if constexpr (std::derived_from<T, Normalise>) {
           const Region region = op.region();
           const std::size_t first = region.kind == Region::groups || region.kind == Region::instance ? 0
                                     : region.kind == Region::trailing
                                         ? 3 - static_cast<std::size_t>(std::min<std::int64_t>(region.parameter, 3))
                                         : 3;
-          for (std::size_t axis = first; axis < 3; ++axis) everything(axis);
+          for (std::size_t axis = first; axis < 3; ++axis) needed[axis] = {{0, in.space[axis]}};
         }
       },
-      stage.op);
+      any);
 }
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a > 0 ? (a - 1) / b + 1 : -(-a / b); }
@@ -81,30 +90,41 @@ double meetings(const Convolution& c, std::size_t axis, const Coordinates& neede
   return count;
 }
 
-double pairs_of_channels(const Descriptor& d) {
-  const std::int64_t outs = d.convolution.out_channels / d.convolution.groups;
-  return static_cast<double>(d.input.batch) * static_cast<double>(d.input.channels) * static_cast<double>(outs);
+double pairs_of_channels(const Convolution& c, std::int64_t batch) {
+  const std::int64_t outs = c.out_channels / c.groups;
+  return static_cast<double>(batch) * static_cast<double>(c.in_channels) * static_cast<double>(outs);
+}
+
+double scattered(const Convolution& c, std::int64_t batch) {
+  double products = pairs_of_channels(c, batch);
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    products *= static_cast<double>(c.input[axis]) * static_cast<double>(c.kernel[axis]);
+  return products;
+}
+
+// For needed outputs of the convolution.
+Work count(const Convolution& c, std::int64_t batch, const Needed& needed) {
+  Work work{pairs_of_channels(c, batch), scattered(c, batch)};
+  for (std::size_t axis = 0; axis < 3; ++axis) work.needed *= meetings(c, axis, needed[axis]);
+  return work;
 }
 
 }  // namespace
 
-double scattered_products(const Descriptor& d) {
-  double products = pairs_of_channels(d);
-  for (std::size_t axis = 0; axis < 3; ++axis)
-    products *= static_cast<double>(d.convolution.input[axis]) * static_cast<double>(d.convolution.kernel[axis]);
-  return products;
-}
+double scattered_products(const Descriptor& d) { return scattered(d.convolution, d.input.batch); }
+double scattered_products(const Program& p) { return scattered(p.convolution, p.conv.batch); }
 
 Work count_work(const Descriptor& d) {
-  const Convolution& c = d.convolution;
-  std::array<Coordinates, 3> needed;
-  std::transform(d.output.space.begin(), d.output.space.end(), needed.begin(), [](std::int64_t size) {
-    return Coordinates{{0, size}};
-  });
-  for (auto stage = d.stages.rbegin(); stage != d.stages.rend(); ++stage) spread(*stage, needed);
-  Work work{pairs_of_channels(d), scattered_products(d)};
-  for (std::size_t axis = 0; axis < 3; ++axis) work.needed *= meetings(c, axis, needed[axis]);
-  return work;
+  Needed needed = everything(d.output);
+  for (auto stage = d.stages.rbegin(); stage != d.stages.rend(); ++stage) spread(stage->op, stage->in, needed);
+  return count(d.convolution, d.input.batch, needed);
+}
+
+Work count_work(const Program& p) {
+  Needed needed = everything(p.asked->output);
+  for (auto step = p.steps.rbegin(); step != p.steps.rend(); ++step)
+    if (const Op* op = std::get_if<Op>(&step->what)) spread(*op, step->in, needed);
+  return count(p.convolution, p.conv.batch, needed);
 }
 
 }  // namespace convt::core

@@ -192,7 +192,7 @@ class ReferenceEngine : public Engine {
   std::vector<Candidate> candidates(const Request& request) const override {
     Candidate candidate;
     candidate.name = name();
-    const auto parts = lay_out(*request.descriptor);
+    const auto parts = lay_out(*request.program->asked);
     if (request.location.device != CONVT_DEVICE_CPU)
       candidate.rejection = "runs on the CPU only";
     else if (!parts)
@@ -200,8 +200,8 @@ class ReferenceEngine : public Engine {
     if (!candidate.rejection.empty()) return {candidate};
     candidate.workspace = static_cast<std::size_t>(parts->total) * sizeof(double);
     // Measured on one 2.8 GHz core: 1 to 2 ns per product, whatever the shape.
-    candidate.seconds = 1.5e-9 * scattered_products(*request.descriptor);
-    candidate.build = [descriptor = request.descriptor, parts = *parts] {
+    candidate.seconds = 1.5e-9 * scattered_products(*request.program->asked);
+    candidate.build = [descriptor = request.program->asked, parts = *parts] {
       return std::make_unique<ReferenceExecutable>(descriptor, parts);
     };
     return {candidate};

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment variables that planning depends on. Whoever reads one reads it here: the plan cache's keys hold all.
+#pragma once
+
+#include <cstdlib>
+#include <string_view>
+
+namespace convt::core {
+
+// "" where a variable is not set. The views last until somebody changes the environment.
+struct Environment {
+  std::string_view engine;  // CONVT_ENGINE, of plans whose options name none
+  std::string_view isa;     // CONVT_ISA, of the CPU engine
+};
+
+inline Environment environment() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::string_view() : std::string_view(value);
+  };
+  return {variable("CONVT_ENGINE"), variable("CONVT_ISA")};
+}
+
+}  // namespace convt::core

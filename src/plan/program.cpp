@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/program.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/dtype.hpp"
+#include "base/error.hpp"
+#include "epilogue/text.hpp"
+#include "plan/algebra.hpp"
+
+namespace convt::core {
+namespace {
+
+double element(const void* data, convt_dtype dtype, std::int64_t index) {
+  return visit_dtype(dtype, [&]<class T>(T*) { return to_double(static_cast<const T*>(data)[index]); });
+}
+
+// a of every channel is the same, which is why the reduction could move.
+void reduce(const Op& op, std::vector<Line>& lines) {
+  const double factor = *linear_reduction(op, static_cast<std::int64_t>(lines.size()));
+  double sum = 0;
+  for (const Line& line : lines) sum += line.b;
+  lines.resize(1);
+  lines[0].b = factor * sum;
+}
+
+// One axis of the asked kernel's taps: where each goes in the program's kernel.
+std::vector<TapRun> places(const Program& program, std::size_t axis) {
+  const Convolution &asked = program.asked->convolution, &now = program.convolution;
+  const KernelChange& change = program.kernel_change;
+  std::vector<TapRun> runs;
+  for (std::int64_t tap = 0; tap < asked.kernel[axis]; ++tap) {
+    TapRun run = windowed_places(asked, axis, tap, change.window[axis], change.window_stride[axis]);
+    run.first = (run.first + now.padding[axis]) / now.dilation[axis];
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+// Adds the asked taps of one pair of channels to the program's.
+template <class T>
+void add_taps(const std::array<std::vector<TapRun>, 3>& runs, const Axes& taps, const T* from, double* to) {
+  for (const TapRun& d : runs[0])
+    for (const TapRun& h : runs[1])
+      for (const TapRun& w : runs[2]) {
+        const double weight = to_double(*from++);
+        for (std::int64_t z = d.first; z < d.first + d.count; ++z)
+          for (std::int64_t y = h.first; y < h.first + h.count; ++y)
+            for (std::int64_t x = w.first; x < w.first + w.count; ++x) to[(z * taps[1] + y) * taps[2] + x] += weight;
+      }
+}
+
+template <class From, class To>
+void change(const Program& program, const From* from, To* to) {
+  const Convolution& asked = program.asked->convolution;
+  const KernelChange& change = program.kernel_change;
+  const std::array runs{places(program, 0), places(program, 1), places(program, 2)};
+  const std::int64_t asked_taps = volume(asked.kernel), outs = asked.out_channels / asked.groups;
+  const std::int64_t summed = change.sums_channels ? outs : 1;
+  std::vector<double> taps(static_cast<std::size_t>(volume(program.convolution.kernel)));
+  for (std::int64_t pair = 0; pair < asked.in_channels * outs; pair += summed) {
+    std::fill(taps.begin(), taps.end(), 0.0);
+    for (std::int64_t i = 0; i < summed; ++i, from += asked_taps)
+      add_taps(runs, program.convolution.kernel, from, taps.data());
+    for (const double tap : taps) *to++ = static_cast<To>(change.factor * tap);
+  }
+}
+
+template <class To>
+void change_from_asked(const Program& program, const void* asked_kernel, To* kernel) {
+  assert(program.kernel_change.any());
+  visit_dtype(program.asked->dtype,
+              [&]<class From>(From*) { change(program, static_cast<const From*>(asked_kernel), kernel); });
+}
+
+}  // namespace
+
+std::string print(const Affine::Part& part) {
+  const std::string op = print(part.stage.op);
+  return part.role == Affine::Part::weight_and_bias ? "weight and bias of " + op : op;
+}
+
+std::string print(const Step& step) {
+  if (const Op* op = std::get_if<Op>(&step.what)) return print(*op);
+  std::vector<std::string> parts;
+  for (const Affine::Part& part : std::get<Affine>(step.what).parts) parts.push_back(print(part));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+bool Program::keeps_conv() const {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    const Op* op = std::get_if<Op>(&step.what);
+    return op != nullptr && uses_conv(*op);
+  });
+}
+
+Line apply(const Affine::Part& part, Line line, const OperandValues& operands) {
+  return std::visit(
+      [&]<class T>(const T& op) -> Line {
+        if constexpr (std::derived_from<T, Combine>) {
+          return op.apply(line, Line(op.term.kind == Term::scalar ? op.term.number : operands[0]));
+        } else if constexpr (std::derived_from<T, ops::Norm>) {
+          const bool given = op.region().kind == Region::given;
+          if (given) line = op.map(line, Line(operands[0]), Line(op.scale(operands[1], 1.0)));
+          if (op.affine) line = line * Line(operands[given ? 2 : 0]) + Line(operands[given ? 3 : 1]);
+          return line;
+        } else {
+          assert(false);
+          return line;
+        }
+      },
+      part.stage.op);
+}
+
+std::optional<double> linear_reduction(const Op& any, std::int64_t count) {
+  return std::visit(
+      [&]<class T>(const T& op) -> std::optional<double> {
+        if constexpr (std::derived_from<T, Reduce> && std::derived_from<T, ops::SumFold>)
+          if constexpr (!T::two_pass) return op.result(op.centre(1.0, static_cast<double>(count)), 0.0);
+        return std::nullopt;
+      },
+      any);
+}
+
+std::optional<double> linear_pool(const Op& any, double count) {
+  return std::visit(
+      [&]<class T>(const T& op) -> std::optional<double> {
+        if constexpr (std::derived_from<T, Pool> && std::derived_from<T, ops::SumFold>) return op.result(1.0, count);
+        return std::nullopt;
+      },
+      any);
+}
+
+TapRun windowed_places(const Convolution& c, std::size_t axis, std::int64_t tap, std::int64_t window,
+                       std::int64_t stride) {
+  const std::int64_t offset = tap * c.dilation[axis] - c.padding[axis];
+  const std::int64_t rest = (offset % stride + stride) % stride;  // the smallest j
+  if (rest >= window) return {};
+  const std::int64_t count = (window - 1 - rest) / stride + 1;
+  return {(offset - rest) / stride - (count - 1), count};
+}
+
+void evaluate(const Program& program, const Affine& affine, std::span<const void* const> operands, std::span<double> a,
+              std::span<double> b) {
+  std::vector<Line> lines(static_cast<std::size_t>(affine.parts.front().stage.in.channels));
+  for (const Affine::Part& part : affine.parts) {
+    if (part.role == Affine::Part::reduction) {
+      reduce(part.stage.op, lines);
+      continue;
+    }
+    OperandValues values{};
+    for (std::size_t channel = 0; channel < lines.size(); ++channel) {
+      for (std::size_t i = 0; i < part.stage.operand_count; ++i) {
+        const std::size_t operand = part.stage.first_operand + i;
+        values[i] =
+            element(operands[operand], program.asked->operands[operand].dtype, static_cast<std::int64_t>(channel));
+      }
+      lines[channel] = apply(part, lines[channel], values);
+    }
+  }
+  assert(a.size() == lines.size() && b.size() == lines.size());
+  for (std::size_t channel = 0; channel < lines.size(); ++channel) {
+    a[channel] = lines[channel].a;
+    b[channel] = lines[channel].b;
+  }
+}
+
+void change_kernel(const Program& program, const void* asked_kernel, float* kernel) {
+  change_from_asked(program, asked_kernel, kernel);
+}
+void change_kernel(const Program& program, const void* asked_kernel, double* kernel) {
+  change_from_asked(program, asked_kernel, kernel);
+}
+
+}  // namespace convt::core

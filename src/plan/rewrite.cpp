@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner's algebra. The chain becomes steps, one by one; then the rules below are applied until none does
+// anything.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "epilogue/text.hpp"
+#include "plan/algebra.hpp"
+
+namespace convt::core {
+namespace {
+
+using Steps = std::vector<Step>;
+
+Affine* affine_of(Step& step) { return std::get_if<Affine>(&step.what); }
+
+// ---- From stages to steps.
+
+void add_affine(Steps& steps, Affine::Part::Role role, const Stage& stage) {
+  Affine affine;
+  affine.parts.push_back({role, stage});
+  steps.push_back({std::move(affine), stage.out, stage.out, 0, 0});
+}
+
+void add_steps(Steps& steps, const Stage& stage) {
+  std::visit(
+      [&]<class T>(const T& op) {
+        if constexpr (std::derived_from<T, Combine>) {
+          if (op.term.kind == Term::scalar || op.term.kind == Term::channel)
+            return add_affine(steps, Affine::Part::op, stage);
+        } else if constexpr (std::derived_from<T, Normalise>) {
+          const Region::Kind region = op.region().kind;
+          if (region == Region::given) return add_affine(steps, Affine::Part::op, stage);
+          if (op.affine && region != Region::trailing) {
+            T bare = op;
+            bare.affine = false;
+            steps.push_back({Op(bare), stage.in, stage.out, 0, 0});
+            return add_affine(steps, Affine::Part::weight_and_bias, stage);
+          }
+        }
+        steps.push_back({stage.op, stage.in, stage.out, stage.first_operand, stage.operand_count});
+      },
+      stage.op);
+}
+
+// ---- What is known at planning. A number that is not, because an operand holds it or it is not finite, is NaN here.
+
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+Line planned(const Affine::Part& part, Line line) {
+  if (part.role != Affine::Part::reduction) return apply(part, line, {unknown, unknown, unknown, unknown});
+  const std::int64_t channels = part.stage.in.channels;
+  line.b *= static_cast<double>(channels) * *linear_reduction(part.stage.op, channels);
+  return line;
+}
+
+Line planned(const Affine& affine) {
+  return std::accumulate(affine.parts.begin(), affine.parts.end(), Line(),
+                         [](Line line, const Affine::Part& part) { return planned(part, line); });
+}
+
+// ---- The rules. Each says whether it did something.
+
+bool merge_neighbours(Program& program) {
+  Steps merged;
+  for (Step& step : program.steps) {
+    Affine* next = affine_of(step);
+    Affine* last = merged.empty() ? nullptr : affine_of(merged.back());
+    if (next != nullptr && last != nullptr) {
+      last->parts.insert(last->parts.end(), next->parts.begin(), next->parts.end());
+      merged.back().out = step.out;
+    } else {
+      merged.push_back(std::move(step));
+    }
+  }
+  const bool changed = merged.size() != program.steps.size();
+  program.steps = std::move(merged);
+  return changed;
+}
+
+bool changes_nothing(Step& step) {
+  if (const Affine* affine = affine_of(step)) {
+    const Line line = planned(*affine);
+    return line.a == 1 && line.b == 0;
+  }
+  return step.in.channels == 1 && linear_reduction(std::get<Op>(step.what), 1).has_value();
+}
+
+bool drop_identities(Program& program) {
+  const auto kept = std::stable_partition(program.steps.begin(), program.steps.end(),
+                                          [](Step& step) { return !changes_nothing(step); });
+  const bool changed = kept != program.steps.end();
+  for (auto step = kept; step != program.steps.end(); ++step)
+    program.notes.push_back(print(*step) + " changes nothing");
+  program.steps.erase(kept, program.steps.end());
+  return changed;
+}
+
+// Which shifts of its input a norm does not notice.
+enum class Deaf { to_none, to_constants, to_channels };
+Deaf deafness(const Step& step) {
+  const Op* any = std::get_if<Op>(&step.what);
+  if (any == nullptr) return Deaf::to_none;
+  return std::visit(
+      [&]<class T>(const T& op) {
+        if constexpr (std::derived_from<T, ops::Norm>) {
+          const Region region = op.region();
+          const bool within_channel =
+              region.kind == Region::instance || (region.kind == Region::trailing && region.parameter <= step.in.dims);
+          return within_channel ? Deaf::to_channels : Deaf::to_constants;
+        }
+        return Deaf::to_none;
+      },
+      *any);
+}
+
+// Drops the parts of an affine that only shift what a deaf norm sees next.
+bool cancel_shifts(Program& program, Affine& affine, const Step& norm) {
+  const Deaf deaf = deafness(norm);
+  bool changed = false;
+  for (std::size_t i = affine.parts.size(); deaf != Deaf::to_none && i-- > 0;) {
+    const Affine::Part& part = affine.parts[i];
+    const Line line = planned(part, Line());
+    if (part.role == Affine::Part::op && line.a == 1 && (deaf == Deaf::to_channels || std::isfinite(line.b))) {
+      program.notes.push_back(fmt::format("{} cancels in {}", print(part), print(norm)));
+      affine.parts.erase(affine.parts.begin() + static_cast<std::ptrdiff_t>(i));
+      changed = true;
+    } else if (part.role == Affine::Part::reduction || (deaf == Deaf::to_constants && !std::isfinite(line.a))) {
+      break;
+    }
+  }
+  return changed;
+}
+
+bool cancel_shifts(Program& program) {
+  bool changed = false;
+  for (std::size_t i = 0; i + 1 < program.steps.size(); ++i)
+    if (Affine* affine = affine_of(program.steps[i])) changed |= cancel_shifts(program, *affine, program.steps[i + 1]);
+  std::erase_if(program.steps, [](Step& step) { return affine_of(step) != nullptr && affine_of(step)->parts.empty(); });
+  return changed;
+}
+
+// The step commutes with sums over channels: what it does to a channel is linear and the same for all of them.
+bool treats_channels_alike(Step& step) {
+  if (const Affine* affine = affine_of(step)) return std::isfinite(planned(*affine).a);
+  return linear_pool(std::get<Op>(step.what), 1).has_value();
+}
+
+bool move_reduction(Program& program) {
+  Convolution& c = program.convolution;
+  Steps& steps = program.steps;
+  const auto found = std::find_if_not(steps.begin(), steps.end(), treats_channels_alike);
+  if (found == steps.end() || affine_of(*found) != nullptr || program.keeps_conv()) return false;
+  const Op op = std::get<Op>(found->what);
+  const auto factor = linear_reduction(op, c.out_channels);
+  if (!factor) return false;
+  const Stage reduction{op, found->in, found->out, 0, 0};
+  for (auto step = steps.begin(); step != found; ++step) {
+    if (Affine* affine = affine_of(*step)) affine->parts.push_back({Affine::Part::reduction, reduction});
+    step->in.channels = step->out.channels = 1;
+  }
+  program.notes.push_back(fmt::format("{} moves into the kernel: 1 output channel instead of {}{}", print(op),
+                                      c.out_channels, c.groups == 1 ? "" : ", no groups"));
+  steps.erase(found);
+  c.groups = c.out_channels = program.conv.channels = 1;
+  program.kernel_change.sums_channels = true;
+  program.kernel_change.factor *= *factor;
+  return true;
+}
+
+// Taps along an axis up to which a pool is considered: planning looks at each.
+constexpr std::int64_t most_taps = 1 << 10;
+
+// One axis of a convolution and of the pool behind it, as one.
+struct PooledAxis {
+  std::int64_t stride = 0, kernel = 0, padding = 0, dilation = 0;
+  std::int64_t live = 0;  // taps that reach a window: their products were needed before
+};
+// Nothing when no convolution does it.
+std::optional<PooledAxis> pool_axis(const Convolution& c, std::size_t axis, std::int64_t window, std::int64_t stride) {
+  if (c.stride[axis] % stride != 0 || c.kernel[axis] > most_taps) return std::nullopt;
+  PooledAxis pooled;
+  std::int64_t first = 0, last = 0, step = 0;
+  for (std::int64_t tap = 0; tap < c.kernel[axis]; ++tap) {
+    const TapRun run = windowed_places(c, axis, tap, window, stride);
+    if (run.count == 0) continue;
+    if (pooled.live++ == 0) first = std::min<std::int64_t>(run.first, 0);  // padding cannot be negative
+    step = std::gcd(step, run.count > 1 ? 1 : run.first - first);
+    last = run.first + run.count - 1;
+  }
+  if (pooled.live == 0) return std::nullopt;
+  pooled.stride = c.stride[axis] / stride;
+  pooled.dilation = std::max<std::int64_t>(step, 1);
+  pooled.kernel = (last - first) / pooled.dilation + 1;
+  pooled.padding = -first;
+  return pooled;
+}
+
+// The convolution and the pool behind it, as one; nothing when there is none, or none with as few products.
+std::optional<Convolution> pool_convolution(const Convolution& c, const Windows& windows, const Axes& output) {
+  Convolution pooled = c;
+  pooled.output = output;
+  double taps = 1, live = 1;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const auto now = pool_axis(c, axis, windows.size[axis], windows.stride[axis]);
+    if (!now) return std::nullopt;
+    pooled.stride[axis] = now->stride;
+    pooled.kernel[axis] = now->kernel;
+    pooled.padding[axis] = now->padding;
+    pooled.dilation[axis] = now->dilation;
+    pooled.output_padding[axis] =
+        output[axis] - 1 - (c.input[axis] - 1) * now->stride + 2 * now->padding - (now->kernel - 1) * now->dilation;
+    taps *= static_cast<double>(now->kernel);
+    live *= static_cast<double>(now->live);
+  }
+  if (taps > live) return std::nullopt;
+  return pooled;
+}
+
+// No window reaches outside the image.
+bool all_inside(const Windows& windows, const Step& step) {
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    if (windows.padding[axis] != 0 ||
+        (step.out.space[axis] - 1) * windows.stride[axis] > step.in.space[axis] - windows.size[axis])
+      return false;
+  return true;
+}
+
+bool move_pool(Program& program) {
+  Steps& steps = program.steps;
+  const std::size_t at = !steps.empty() && affine_of(steps[0]) != nullptr ? 1 : 0;
+  if (at == steps.size() || program.keeps_conv()) return false;
+  const Op op = std::get<Op>(steps[at].what);
+  if (!linear_pool(op, 1)) return false;
+  const Windows windows = std::visit(
+      [&]<class T>(const T& pool) -> Windows {
+        if constexpr (std::derived_from<T, Pool>) return windows_of(pool, steps[at].in);
+        return {};
+      },
+      op);
+  if (!all_inside(windows, steps[at])) return false;
+
+  KernelChange change = program.kernel_change;
+  double count = 1;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    // Windows of windows are windows where those before touch and do not overlap.
+    if (change.window[axis] != change.window_stride[axis]) return false;
+    count *= static_cast<double>(windows.size[axis]);
+    change.window[axis] *= windows.size[axis];
+    change.window_stride[axis] *= windows.stride[axis];
+  }
+  change.factor *= *linear_pool(op, count);
+  const auto pooled = pool_convolution(program.convolution, windows, steps[at].out.space);
+  if (!pooled) return false;
+
+  const auto sizes = [&](const Axes& axes) { return fmt::join(axes.end() - program.conv.dims, axes.end(), "x"); };
+  program.notes.push_back(fmt::format("{} moves into the kernel: {} taps at stride {} instead of {} at {}", print(op),
+                                      sizes(pooled->kernel), sizes(pooled->stride), sizes(program.convolution.kernel),
+                                      sizes(program.convolution.stride)));
+  program.convolution = *pooled;
+  program.kernel_change = change;
+  program.conv.space = pooled->output;
+  if (at == 1) steps[0].in.space = steps[0].out.space = pooled->output;
+  steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(at));
+  return true;
+}
+
+}  // namespace
+
+Program rewrite(std::shared_ptr<const Descriptor> asked) {
+  Program program;
+  program.convolution = asked->convolution;
+  program.conv = asked->conv;
+  program.asked = std::move(asked);
+  for (const Stage& stage : program.asked->stages) add_steps(program.steps, stage);
+  while (merge_neighbours(program) || drop_identities(program) || cancel_shifts(program) || move_reduction(program) ||
+         move_pool(program)) {
+  }
+  const Convolution& c = program.convolution;
+  program.kernel_count = c.in_channels * (c.out_channels / c.groups) * volume(c.kernel);
+  for (Step& step : program.steps)
+    if (const Affine* affine = affine_of(step); affine != nullptr && affine->parts.size() > 1)
+      program.notes.push_back(print(step) + ": one multiply-add per channel");
+  return program;
+}
+
+}  // namespace convt::core
