@@ -31,10 +31,10 @@ ifneq ($(NVCC),)
 	ctest --preset cuda
 endif
 
-bench: ## build, and time the five problems at their full size (with the reference executor, about 20 minutes)
-	tools/packages demo
+bench: ## install the peers, build, check and time against them; RECORD=1 renews docs/performance.md
+	tools/packages bench
 	$(MAKE) build
-	build/release/convt demo --full
+	.venv/bin/python bench/cpu.py $(if $(RECORD),--record)
 
 install: build ## install below PREFIX (/usr/local), staged in DESTDIR if set
 	DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX)

@@ -80,6 +80,7 @@ def _load():
             ("convt_status_name", c.c_char_p, [c.c_int]),
             ("convt_last_error", c.c_char_p, []),
             ("convt_version", c.c_char_p, []),
+            ("convt_set_num_threads", c.c_int, [c.c_size_t]),
             ("convt_plan_create", c.c_int, [c.POINTER(plan), c.POINTER(Problem), c.POINTER(PlanOptions)]),
             ("convt_plan_create_from_text", c.c_int, [c.POINTER(plan), c.c_char_p, c.POINTER(PlanOptions)]),
             ("convt_plan_destroy", None, [plan]),
@@ -175,11 +176,17 @@ class Plan:
     def pack_kernel(self, kernel):
         check(lib.convt_plan_pack_kernel(self._plan, address(kernel), None))
 
-    def execute(self, input, kernel, operands, output, workspace=None):
+    def bind(self, input, kernel, operands, output, workspace=None):
+        """The tensors of a call, for run(); the caller keeps the arrays alive."""
         pointers = (c.c_void_p * max(len(operands), 1))(*map(address, operands))
-        check(lib.convt_plan_execute(self._plan, c.byref(Tensors(
-            c.sizeof(Tensors), address(input), address(kernel), address(output), pointers, len(operands),
-            address(workspace), 0 if workspace is None else workspace.nbytes, None))))
+        return Tensors(c.sizeof(Tensors), address(input), address(kernel), address(output), pointers, len(operands),
+                       address(workspace), 0 if workspace is None else workspace.nbytes, None)
+
+    def run(self, tensors):
+        check(lib.convt_plan_execute(self._plan, c.byref(tensors)))
+
+    def execute(self, input, kernel, operands, output, workspace=None):
+        self.run(self.bind(input, kernel, operands, output, workspace))
 
 
 def entry_point(slug, suffix, pointers, sizes, scalars=0):

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""convt as a contender: through a named problem's C function, and through a plan."""
+
+import torch
+
+from timing import Contender
+from workload import convt_abi
+
+LETTERS = "dhw"
+SPACE = ("depth", "height", "width")
+
+
+def threads(count):
+    def use():
+        convt_abi.check(convt_abi.lib.convt_set_num_threads(count))
+    return use
+
+
+def poisoned_output(workload):
+    return torch.full(workload.plan.output.shape, torch.nan)
+
+
+def arguments(case, description):
+    """The sizes and scalars of a named problem's function, in its order. A scalar's value is in the case, at the place
+    where the problem's chain names it."""
+    values = {"batch_size": case.batch, "in_channels": case.channels[0], "out_channels": case.channels[1],
+              "groups": case.groups}
+    for axis, (letter, space) in enumerate(zip(LETTERS[-case.dims:], SPACE[-case.dims:])):
+        values[space] = case.axes["input"][axis]
+        values |= {f"{name}_{letter}": sizes[axis] for name, sizes in case.axes.items()}
+    names, stages = description["parameters"].split(), description["chain"].split("|")
+    for name in set(names) - set(values):
+        position = next(i for i, stage in enumerate(stages) if f"({name})" in stage)
+        values[name] = float(case.chain[position].parameters["other"])
+    return [values[name] for name in names]
+
+
+def named_problem(workload, description, count, name="convt"):
+    """The C function, with everything that it does in a call."""
+    output = poisoned_output(workload)
+    tensors = [workload.input, workload.kernel, *workload.operands, output]
+    values = arguments(workload.case, description)
+    scalars = sum(isinstance(value, float) for value in values)
+    function = convt_abi.entry_point(description["slug"], "f32", len(tensors), len(values) - scalars, scalars)
+    passed = [tensor.data_ptr() for tensor in tensors] + values
+
+    def call():
+        convt_abi.check(function(*passed))
+        return output
+    return Contender(name, call, before=threads(count))
+
+
+def plan(workload, count):
+    """A plan made beforehand, without a packed kernel: weights are packed in each call."""
+    output, size = poisoned_output(workload), workload.plan.workspace_size
+    workspace = torch.empty(size, dtype=torch.uint8).numpy() if size else None
+    inputs = [tensor.numpy() for tensor in (workload.input, workload.kernel, *workload.operands)]
+    bound = workload.plan.bind(inputs[0], inputs[1], inputs[2:], output.numpy(), workspace)
+    kept = inputs, workspace
+
+    def call(kept=kept):  # pylint: disable=unused-argument  # bound holds addresses only
+        workload.plan.run(bound)
+        return output
+    return Contender("convt", call, before=threads(count))

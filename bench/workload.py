@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A case of the text form with data for its tensors, and what PyTorch makes of it."""
+
+import math
+import re
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/python"))
+
+import convt_abi  # noqa: E402
+import oracle  # noqa: E402
+
+CHANNELS_LAST = {2: torch.channels_last, 3: torch.channels_last_3d}  # PyTorch has none for one dimension
+
+
+class Model(torch.nn.Module):
+    """A case in PyTorch, over tensors of any dtype: the convolution with its bias, then the ops' own expressions."""
+
+    def __init__(self, case, kernel, operands):
+        super().__init__()
+        self.kernel, self.axes, self.groups = kernel, case.axes, case.groups
+        self.convolve = getattr(F, f"conv_transpose{case.dims}d")
+        fused_bias = bool(case.chain) and case.chain[0].name == "bias"
+        self.bias = operands[0]["other"] if fused_bias else None
+        expressions = {op["name"]: op["torch"] for op in convt_abi.ops()}
+        self.stages = [stage(case.dims, op, operands[position], expressions[op.name])
+                       for position, op in enumerate(case.chain) if not (fused_bias and position == 0)]
+
+    def forward(self, x):
+        axes = self.axes
+        x = self.convolve(x, self.kernel, self.bias, axes["stride"], axes["padding"], axes["output_padding"],
+                          self.groups, axes["dilation"])
+        for apply in self.stages:
+            x = apply(x)
+        return x
+
+
+def stage(dims, op, operands, expression):
+    """An op as a function of x; convt_op_description says what its expression may name."""
+    scope = {"torch": torch, "F": F, "max_pool": getattr(F, f"max_pool{dims}d"),
+             "avg_pool": getattr(F, f"avg_pool{dims}d"), **dict.fromkeys(("weight", "bias")), **op.parameters,
+             **operands}
+    if "other" in operands and operands["other"].dim() == 1:
+        scope["other"] = operands["other"].reshape(-1, *[1] * dims)
+    return eval(f"lambda x: {expression}", scope)  # pylint: disable=eval-used
+
+
+class Workload:
+    """Inputs are uniform in [0, 1); kernels are symmetric around 0 and scaled so that the convolution's results have
+    the order of 1, which no activation saturates."""
+
+    def __init__(self, name, text, seed=1):
+        self.name, self.text = name, text
+        self.plan = convt_abi.Plan(text)
+        self.case = oracle.parse(text)
+        random = torch.Generator().manual_seed(seed)
+
+        def uniform(shape):
+            return torch.rand(shape, generator=random)
+
+        self.input = uniform(self.plan.input.shape)
+        axes = self.case.axes
+        taps = math.prod(max(k / s, 1) for k, s in zip(axes["kernel"], axes["stride"]))
+        terms = self.case.channels[0] / self.case.groups * taps
+        self.kernel = (2 * uniform(self.plan.kernel.shape) - 1) * math.sqrt(9 / terms)
+        self.operands = [0.5 + uniform(info.shape) for info in self.plan.operands]
+
+    @property
+    def flop(self):
+        """Of the products that some element of the output needs."""
+        return 2 * self.plan.products()[0]
+
+    def model(self, dtype=torch.float32, channels=slice(None), memory_format=torch.contiguous_format):
+        operands = [{} for _ in self.case.chain]
+        for info, tensor in zip(self.plan.operands, self.operands):
+            operands[info.stage][info.name.split(".")[-1]] = tensor.to(dtype)
+        kernel = self.kernel[:, channels].to(dtype).contiguous(memory_format=memory_format)
+        return Model(self.case, kernel, operands)
+
+    def expected(self):
+        """The result in float64. PyTorch's float64 convolution goes through a buffer of one image's products before
+        they are added up: some output channels at a time keep it below 1 GiB."""
+        x, whole = self.input.double(), self.model(torch.float64)
+        if self.case.groups > 1:
+            return whole(x)
+        per_channel = 8 * math.prod((*self.case.axes["input"], *self.case.axes["kernel"]))
+        step = max(2**30 // per_channel, 1)
+        parts, stages, bias = [], whole.stages, whole.bias
+        for first in range(0, self.case.channels[1], step):
+            part = self.model(torch.float64, slice(first, first + step))
+            part.stages, part.bias = [], None if bias is None else bias[first:first + step]
+            parts.append(part(x))
+        y = torch.cat(parts, 1)
+        for apply in stages:
+            y = apply(y)
+        return y
+
+
+def read_shapes():
+    """The cases of shapes.txt by name."""
+    lines = (Path(__file__).parent / "shapes.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("\t") for line in lines if not line.startswith("#"))
+
+
+def with_batch(text, batch):
+    return re.sub(r"\bbatch=\d+", f"batch={batch}", text)
