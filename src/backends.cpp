@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends.hpp"
 
+#include "cpu/engine.hpp"
 #include "reference/reference.hpp"
 
 #ifdef CONVT_WITH_CUDA
@@ -22,6 +23,7 @@ Location locate(const void*) { return {}; }
 
 const Backends& backends() {
   static const Engine* const engines[] = {
+      &cpu_engine(),
       &reference_engine(),
   };
   static const Backends table{engines, locate, has_cuda};

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/blocking.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace convt::core::cpu {
+namespace {
+
+// The model's machine: a core with 1 MiB of second-level cache that reads 16 bytes a cycle from it where it misses the
+// first, and 5 from memory shared with other cores; two multipliers, two loads and one store per cycle.
+constexpr double cache_bytes = 1 << 20;
+constexpr double far_bytes_per_cycle = 5, input_bytes_per_cycle = 6;
+// Cuts are judged as if this many threads shared the items: enough for large machines, and the same on all.
+constexpr double nominal_threads = 8;
+// A call of the microkernel, beyond its products.
+constexpr double call_cycles = 30;
+// Reading, storing and the chain, per vector of elements; a row costs more than its elements.
+constexpr double vector_cycles = 3, row_cycles = 8;
+// Strides up to this one have vector code to interleave phases that are not merged.
+constexpr std::int64_t most_interleaved = 4;
+// Elements of a patch that 32-bit offsets can reach.
+constexpr double most_elements = 1 << 30;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Cycles of one product: `rows` of one class, in blocks as Convolver cuts them, over so many vectors.
+double product_cycles(const KernelShape& k, double rows, double depth, double vectors) {
+  const double blocks = std::ceil(rows / k.most_rows);
+  const int block_rows = static_cast<int>(std::ceil(rows / blocks));
+  const int most = k.most_vectors[block_rows];
+  const auto step = [&](int v) {
+    const double products = 0.5 * block_rows * v, loads = 0.5 * (2 * v + block_rows);
+    return std::max({products, loads, 4.0});
+  };
+  const double full = std::floor(vectors / most);
+  const int left = static_cast<int>(vectors - full * most);
+  double cycles = full * (depth * step(most) + call_cycles);
+  if (left > 0) cycles += depth * step(left) + call_cycles;
+  return blocks * cycles;
+}
+
+struct Model {
+  const Program& program;
+  const Pass& pass;
+  KernelShape kernels;
+  std::int64_t together;  // channels that must stay in one tile
+  std::vector<Phases> phases;
+  std::vector<unsigned> masks;
+
+  // One tile's sizes.
+  struct Sizes {
+    Axes conv{}, positions{}, extent{};
+    double tiles = 1, conv_pixels = 1;
+  };
+
+  Sizes measure(const Axes& tile, const Phases& any) const {
+    Sizes sizes;
+    for (std::size_t a = 0; a < 3; ++a) {
+      const std::int64_t all = pass.out.space[a], count = ceil_div(all, tile[a]);
+      const std::int64_t index = count > 2 ? 1 : 0;  // one that is not at an edge, if there is
+      const Interval out{index * tile[a], std::min((index + 1) * tile[a], all)};
+      const Interval conv = walk_back(program, pass, a, out).front();
+      sizes.conv[a] = conv.size();
+      sizes.positions[a] = any.axis[a].positions(conv).size();
+      sizes.extent[a] = any.axis[a].inputs(any.axis[a].positions(conv)).size();
+      sizes.tiles *= static_cast<double>(count);
+      sizes.conv_pixels *= static_cast<double>(conv.size());
+    }
+    return sizes;
+  }
+
+  // Neither much too large for the cache nor so small that it is all overhead.
+  bool worth_a_look(const Sizes& sizes) const {
+    const double values = static_cast<double>(pass.in.channels) * sizes.conv_pixels;
+    const double inputs = static_cast<double>(program.convolution.in_channels * volume(sizes.extent));
+    const double bytes = std::max(values, inputs) * static_cast<double>(kernels.element);
+    return bytes < 4 * cache_bytes && bytes > cache_bytes / 32;
+  }
+
+  double convolution_cycles(const Cut& cut, const Phases& p, const Sizes& sizes) const {
+    const Convolution& c = program.convolution;
+    const auto ins = static_cast<double>(c.in_channels / c.groups),
+               outs = static_cast<double>(c.out_channels / c.groups);
+    const auto groups = static_cast<double>(c.groups), images = static_cast<double>(cut.blocking.images);
+    const double image = static_cast<double>(volume(sizes.extent));
+    const auto element = static_cast<double>(kernels.element);
+    double cycles = 0, weights = 0;
+    for (std::int64_t i = 0; i < p.count(); ++i) {
+      const ClassAxes axes = p.at(i);
+      const double depth = ins * static_cast<double>(tap_count(axes));
+      const double rows = outs * static_cast<double>(phase_count(axes));
+      weights += groups * depth * rows * element;
+      Axes q{};
+      for (std::size_t a = 0; a < 3; ++a)  // positions of a class: those of all phases, or about a phase's share
+        q[a] = axes[a]->phases.size() > 1 ? sizes.positions[a] : ceil_div(sizes.conv[a], c.stride[a]);
+      if (cut.blocking.panel) {
+        const double runs = std::ceil(images * static_cast<double>(volume(q)) / kernels.lanes);
+        const double copies = depth * images * static_cast<double>(q[0] * q[1]) *
+                              (2 + 2 * std::ceil(static_cast<double>(q[2]) / kernels.lanes));
+        cycles += groups * (product_cycles(kernels, rows, depth, runs) + copies + rows * runs * kernels.lanes * 1.2);
+      } else {
+        const std::int64_t end_to_end = ceil_div((q[1] - 1) * sizes.extent[2] + q[2], kernels.lanes);
+        const std::int64_t plane = std::min(end_to_end, q[1] * ceil_div(q[2], kernels.lanes));
+        cycles += groups * product_cycles(kernels, rows, depth, static_cast<double>(q[0] * plane));
+        cycles += groups * rows * static_cast<double>(q[0] * q[1]) * row_cycles;
+      }
+    }
+    const double patch = static_cast<double>(c.in_channels) * images * image * element;
+    const double kept = cut.blocking.panel ? 0.4 * cache_bytes : patch;  // what every block of rows reads again
+    cycles *= 1 + 0.15 * std::clamp((kept - cache_bytes) / cache_bytes, 0.0, 4.0);
+    const double rows_read =
+        static_cast<double>(c.in_channels) * images * static_cast<double>(sizes.extent[0] * sizes.extent[1]);
+    cycles += rows_read * row_cycles + patch / input_bytes_per_cycle;
+    if (weights > 0.5 * cache_bytes) cycles += 0.5 * weights / far_bytes_per_cycle;
+    const double stored = images * static_cast<double>(c.out_channels) * sizes.conv_pixels;
+    cycles += stored / kernels.lanes * vector_cycles;
+    if (patch / element > most_elements) cycles = std::numeric_limits<double>::infinity();
+    return cycles;
+  }
+
+  double cycles(Cut& cut, const Phases& p, const Sizes& sizes) const {
+    const double images = static_cast<double>(cut.blocking.images);
+    const double steps = static_cast<double>(pass.end - pass.begin) + 1;
+    const double values = images * static_cast<double>(pass.in.channels) * sizes.conv_pixels;
+    double one = pass.source == Pass::Source::convolution ? convolution_cycles(cut, p, sizes) : 0;
+    const double bytes = values * static_cast<double>(kernels.element);
+    const double slow = 1 + std::clamp((bytes - 0.6 * cache_bytes) / cache_bytes, 0.0, 2.0);
+    one += values / kernels.lanes * vector_cycles * steps * slow;
+    const double items = sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / images);
+    const double splits =
+        std::clamp(static_cast<double>(pass.in.channels) / std::max<double>(16, static_cast<double>(together)), 1.0,
+                   nominal_threads);
+    const double shared = items * (items < nominal_threads ? splits : 1);
+    const double rounds = std::ceil(shared / nominal_threads);
+    cut.cycles = one * items;
+    return cut.cycles * std::sqrt(rounds * nominal_threads / shared);
+  }
+};
+
+// Sizes of tiles worth a look on one axis: equal pieces, of whole strides where that makes a difference.
+std::vector<std::int64_t> pieces(std::int64_t size, std::int64_t stride, bool whole) {
+  std::vector<std::int64_t> result{size};
+  if (whole) return result;
+  for (const std::int64_t count : {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 4096, 16384}) {
+    std::int64_t piece = ceil_div(size, count);
+    if (piece > stride) piece = ceil_div(piece, stride) * stride;
+    if (piece < result.back()) result.push_back(piece);
+  }
+  return result;
+}
+
+// Channels of one item: all, or a share of them where there are fewer items than threads can take.
+std::int64_t channels_of_item(const Model& model, double items, std::size_t threads) {
+  const Convolution& c = model.program.convolution;
+  const std::int64_t all = model.pass.in.channels;
+  std::int64_t unit = std::max<std::int64_t>(model.together, model.kernels.most_rows);
+  if (c.groups > 1) {
+    const std::int64_t outs = c.out_channels / c.groups;
+    if (model.together % outs != 0 && outs % model.together != 0) return all;
+    unit = std::max(model.together, outs);
+  }
+  if (unit % model.together != 0) unit = ceil_div(unit, model.together) * model.together;
+  const std::int64_t units = ceil_div(all, unit);
+  const double wanted = 3 * static_cast<double>(threads) / items;  // three items per thread even out their ends
+  const auto splits = std::min(static_cast<std::int64_t>(std::ceil(wanted)), units);
+  if (threads <= 1 || items >= 2 * static_cast<double>(threads) || splits <= 1) return all;
+  return ceil_div(units, splits) * unit;
+}
+
+// Merging an axis's phases is worth a look where it fills rows, or where there are many phases.
+bool may_merge(const Convolution& c, std::size_t axis, const KernelShape& kernels) {
+  if (c.stride[axis] == 1) return false;
+  return c.out_channels / c.groups < kernels.most_rows || c.stride[axis] > most_interleaved;
+}
+
+}  // namespace
+
+Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kernels, std::size_t threads,
+               bool whole_image) {
+  Model model{program, pass, kernels, channels_together(program, pass), {}, {}};
+  const Convolution& c = program.convolution;
+  const bool convolves = pass.source == Pass::Source::convolution;
+  for (unsigned mask = 0; mask < 8; ++mask) {
+    bool useful = true;
+    for (std::size_t a = 0; a < 3; ++a) useful &= (mask >> a & 1U) == 0 || (convolves && may_merge(c, a, kernels));
+    if (!useful) continue;
+    model.phases.push_back(phases_of(c, mask));
+    model.masks.push_back(mask);
+    if (!convolves) break;
+  }
+
+  Cut best;
+  double least = std::numeric_limits<double>::infinity();
+  const auto consider = [&](Cut cut, const Phases& phases, const Model::Sizes& sizes) {
+    const double score = model.cycles(cut, phases, sizes);
+    if (score < least || std::isinf(least)) {
+      least = score;
+      best = cut;
+    }
+  };
+  for (const std::int64_t d : pieces(pass.out.space[0], c.stride[0], whole_image))
+    for (const std::int64_t h : pieces(pass.out.space[1], c.stride[1], whole_image))
+      for (const std::int64_t w : pieces(pass.out.space[2], c.stride[2], whole_image)) {
+        Cut cut;
+        cut.tile = {d, h, w};
+        // Rows are cut last: a tile of part of a row has more halo.
+        if (w < pass.out.space[2] && (h > 4 * c.stride[1] || d > 4 * c.stride[0])) continue;
+        const Model::Sizes sizes = model.measure(cut.tile, model.phases.front());
+        if (least < std::numeric_limits<double>::infinity() && !model.worth_a_look(sizes)) continue;
+        for (std::size_t i = 0; i < model.phases.size(); ++i) {
+          cut.blocking = Blocking{};
+          cut.blocking.merged = model.masks[i];
+          // Directly, the classes of W must have the same number of rows.
+          const AxisPhases& w_axis = model.phases[i].axis[2];
+          const bool even = std::all_of(w_axis.classes.begin(), w_axis.classes.end(), [&](const AxisClass& one) {
+            return one.phases.size() == w_axis.classes.front().phases.size();
+          });
+          if (even) consider(cut, model.phases[i], sizes);
+          if (!convolves) continue;
+          cut.blocking.panel = true;
+          // Several small images make one run of a few blocks of positions.
+          if (cut.tile == pass.out.space) {
+            const std::int64_t run = 20 * kernels.lanes, each = std::max<std::int64_t>(volume(sizes.positions), 1);
+            cut.blocking.images = std::clamp<std::int64_t>(run / each, 1, std::max<std::int64_t>(pass.in.batch, 1));
+          }
+          consider(cut, model.phases[i], sizes);
+        }
+      }
+
+  const Model::Sizes sizes = model.measure(best.tile, model.phases.front());
+  const double items =
+      sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / static_cast<double>(best.blocking.images));
+  best.blocking.channels = channels_of_item(model, items, threads);
+  if (best.blocking.panel) {
+    // A panel of a quarter of the cache, so that it stays there while rows of weights pass by.
+    std::int64_t taps = 1;
+    const Phases phases = phases_of(c, best.blocking.merged);
+    for (std::int64_t i = 0; i < phases.count(); ++i) taps = std::max(taps, tap_count(phases.at(i)));
+    const std::int64_t run = volume(sizes.positions) * best.blocking.images;
+    const auto room = static_cast<std::int64_t>(0.3 * cache_bytes) / kernels.element;
+    best.blocking.chunk =
+        std::clamp<std::int64_t>(room / std::max<std::int64_t>(run * taps, 1), 1, c.in_channels / c.groups);
+  }
+  return best;
+}
+
+}  // namespace convt::core::cpu

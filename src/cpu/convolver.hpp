@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The convolution of one item: some images, a box of outputs, some output channels.
+//
+// The inputs that the box sees are read once, as T, into a patch with zeros outside the image. Two ways from there:
+// direct: the microkernel reads the patch itself. Positions run over whole planes of it, so that the ends of rows are
+//   computed and thrown away, or over whole vectors of each row, whichever are fewer. Phases of W are interleaved on
+//   the way out.
+// panel: inputs are gathered, for each class and for some input channels at a time, to dense runs of positions, over
+//   several images if need be. For short rows, where the copy is small beside the products of many output channels, and
+//   for so many input channels that a patch does not stay in cache.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cpu/kernels.hpp"
+#include "cpu/phases.hpp"
+
+namespace convt::core::cpu {
+
+// How a convolution is cut into items and how an item is computed.
+struct Blocking {
+  unsigned merged = 0;  // axes whose phases are merged, one bit each
+  bool panel = false;
+  std::int64_t images = 1;    // of an item
+  std::int64_t channels = 1;  // output channels of an item; with several groups, whole groups
+  std::int64_t chunk = 1;     // panel: input channels at a time
+};
+
+// Where an item's outputs go: element (image, channel, d, h, w), counted within the item, at the sum of the steps.
+template <class T>
+struct Destination {
+  T* data = nullptr;
+  std::int64_t image_step = 0, channel_step = 0, plane_step = 0, row_step = 0;
+};
+
+// Rows of positions on their way to rows of outputs: some phases of W of one channel.
+template <class T>
+struct RowsOut {
+  const T* from = nullptr;
+  T* to = nullptr;
+  std::int64_t from_step = 0, to_step = 0, rows = 0;
+  std::int64_t first_phase = 0, phases = 1;  // of the class
+};
+struct Sums;
+
+template <class T>
+class Convolver {
+ public:
+  // `outputs`: the intervals that boxes have, by axis.
+  Convolver(const Convolution& convolution, const Blocking& blocking, const ConvKernels<T>& kernels,
+            const std::array<std::vector<Interval>, 3>& outputs);
+
+  Convolver(const Convolver&) = delete;  // classes point into phases_
+  Convolver& operator=(const Convolver&) = delete;
+
+  const Blocking& blocking() const { return blocking_; }
+  std::int64_t packed_size() const;   // in elements
+  std::int64_t scratch_size() const;  // in elements, for one item at a time
+  std::int64_t splits() const;        // of the output channels
+
+  // The share `part` of `parts` of packing. The kernel is (in_channels, out_channels/groups, taps).
+  std::int64_t pack_parts() const;
+  void pack(const void* kernel, convt_dtype dtype, std::int64_t part, T* packed) const;
+
+  struct Item {
+    std::span<const ImageView> inputs;  // one per image
+    std::array<Interval, 3> outputs;
+    std::int64_t split = 0;
+    const T* packed = nullptr;
+    T* scratch = nullptr;
+    Destination<T> to;
+  };
+  void run(const Item& item, const ChainKernels<T>& chain) const;
+
+  // Output channels of a split.
+  Interval channels(std::int64_t split) const;
+
+ private:
+  struct Class {
+    ClassAxes axes{};
+    std::int64_t phases = 1, taps = 1;
+    std::int64_t packed_before = 0;         // elements per output channel, of the classes before
+    std::vector<std::int32_t> offsets;      // direct: of (input channel, tap) in the patch
+    std::vector<std::int64_t> tap_offsets;  // of a tap in the patch
+    std::vector<std::int64_t> kernel_taps;  // by phase, then tap: index in the kernel
+  };
+  // Rows of the packed weights of one split, group and class.
+  struct Rows {
+    std::int64_t rows = 0, granule = 1, blocks = 1;
+    std::int64_t begin(std::int64_t block) const { return rows / granule * block / blocks * granule; }
+  };
+  struct Run;  // an item on its way
+
+  Rows rows_of(const Class& one, std::int64_t outs) const;
+  template <class E>
+  void pack_taps(const E* from, const Interval& ins, std::int64_t outs, T* to) const;
+  void read_patch(const Item& item, const Run& run, const ChainKernels<T>& chain) const;
+  void run_direct(const Item& item, const Run& run) const;
+  void run_panel(const Item& item, const Run& run) const;
+  struct PanelRun {
+    std::int64_t group = 0;  // of the item
+    Interval outs;
+    std::array<Interval, 3> positions{};
+    T* sums = nullptr;
+  };
+  void run_panel_class(const Item& item, const Run& run, const Class& one, const PanelRun& panel) const;
+  std::size_t panel_classes() const;
+  void store(const Item& item, const Run& run, const Sums& sums) const;
+  void store_rows(const Item& item, const Run& run, const Sums& sums, const RowsOut<T>& out) const;
+  struct Vectors;
+  Vectors lay_vectors(std::int64_t rows, std::int64_t width, std::int64_t planes) const;
+  void clear(const Item& item) const;
+
+  Convolution convolution_;
+  Blocking blocking_;
+  const ConvKernels<T>& kernels_;
+  Phases phases_;
+  std::vector<Class> classes_;
+  std::int64_t ins_ = 0, outs_ = 0;  // channels of a group
+  std::int64_t packed_each_ = 0;     // elements of packed weights per output channel
+  Axes extent_{};                    // of the patch, at most
+  std::int64_t channel_step_ = 0, image_step_ = 0, patch_size_ = 0;
+  std::int64_t run_step_ = 0;  // between rows of sums
+  std::int64_t sums_size_ = 0, panel_size_ = 0, panel_class_step_ = 0, starts_size_ = 0;
+  std::vector<std::int32_t> panel_offsets_, panel_starts_;
+};
+
+}  // namespace convt::core::cpu

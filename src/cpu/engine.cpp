@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/engine.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "base/settings.hpp"
+#include "cpu/executable.hpp"
+#include "plan/environment.hpp"
+
+namespace convt::core {
+namespace {
+
+// Cycles per second, for predictions; what matters is the order of candidates.
+constexpr double clock_rate = 2.5e9;
+
+// The instruction set that the environment variable CONVT_ISA names, or the best one.
+const cpu::Isa& chosen_isa() {
+  const std::string_view wanted = environment().isa;
+  std::vector<std::string_view> here;
+  for (const cpu::Isa& isa : cpu::isas()) {
+    if (!isa.runs_here()) continue;
+    if (wanted.empty() || isa.name == wanted) return isa;
+    here.push_back(isa.name);
+  }
+  reject("CONVT_ISA", "names no instruction set of this build and machine, which have {} (got '{}')",
+         fmt::join(here, ", "), wanted);
+}
+
+std::string describe(const cpu::Cut& cut) {
+  const cpu::Blocking& b = cut.blocking;
+  return fmt::format("tile {}, {} images, {} channels, {}{}", fmt::join(cut.tile, "x"), b.images, b.channels,
+                     b.panel ? "panel" : "direct", b.merged != 0 ? " merged" : "");
+}
+
+template <class T>
+Candidate candidate(const cpu::Setup& setup) {
+  const auto schedule = std::make_shared<const cpu::Schedule<T>>(setup);
+  Candidate result;
+  result.name = fmt::format("cpu {}", setup.isa->name);
+  if (schedule->passes.size() > 1) result.name += setup.between == cpu::Between::store ? " store" : " recompute";
+  result.rejection = schedule->rejection;
+  result.workspace = schedule->workspace;
+  result.seconds = schedule->cycles / clock_rate / static_cast<double>(setup.threads);
+  for (const auto& pass : schedule->passes) result.details.push_back(describe(pass.cut));
+  result.build = [schedule] { return cpu::make_executable<T>(schedule); };
+  return result;
+}
+
+class CpuEngine : public Engine {
+ public:
+  std::string_view name() const override { return "cpu"; }
+
+  std::vector<Candidate> candidates(const Request& request) const override {
+    if (request.location.device != CONVT_DEVICE_CPU) {
+      Candidate none;
+      none.name = name();
+      none.rejection = "runs on the CPU only";
+      return {none};
+    }
+    cpu::Setup setup{request.program, &chosen_isa(), num_threads(), cpu::Between::store};
+    const bool f64 = request.program->asked->dtype == CONVT_F64;
+    const auto make = [&] { return f64 ? candidate<double>(setup) : candidate<float>(setup); };
+    std::vector<Candidate> all{make()};
+    const auto passes = cpu::passes_of(*request.program, cpu::Between::store, false);
+    if (std::any_of(passes.begin(), passes.end(), [](const cpu::Pass& pass) { return pass.stores; })) {
+      setup.between = cpu::Between::recompute;
+      all.push_back(make());
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+const Engine& cpu_engine() {
+  static const CpuEngine engine;
+  return engine;
+}
+
+}  // namespace convt::core

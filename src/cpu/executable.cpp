@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+// Execution of a schedule: constants and weights first, then, for some images at a time, pass by pass, every item of
+// the pass. Threads share a pass's items; an item's result depends on nothing but its place.
+#include "cpu/executable.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/settings.hpp"
+#include "cpu/convert.hpp"
+#include "cpu/threads.hpp"
+
+namespace convt::core::cpu {
+namespace {
+
+template <class T>
+constexpr convt_dtype real_dtype = sizeof(T) == sizeof(double) ? CONVT_F64 : CONVT_F32;
+
+// Centre and scale that a norm makes of its region's moments.
+template <class T>
+void finish(const Step& step, const Moments& m, T& centre, T& scale) {
+  std::visit(
+      [&]<class O>(const O& op) {
+        if constexpr (std::derived_from<O, ops::Norm>) {
+          centre = static_cast<T>(m.centre);
+          scale = static_cast<T>(op.scale(m.total, m.count));
+        }
+      },
+      std::get<Op>(step.what));
+}
+
+// Adds a tile's moments, numbered within the tile, to those of the image's regions.
+template <class T>
+void merge_tile(const PassPlan<T>& p, std::int64_t tile, const Moments* parts, Moments* sums) {
+  const Regions& regions = p.regions;
+  const Box box = p.box(p.tile_at(tile), p.pass.end - p.pass.begin);
+  Axes size{1, 1, 1}, space{1, 1, 1}, origin{0, 0, 0};  // of the axes that tell regions apart
+  for (std::size_t a = 0; a < static_cast<std::size_t>(regions.axes); ++a) {
+    size[a] = box.size[a];
+    space[a] = p.pass.out.space[a];
+    origin[a] = box.origin[a];
+  }
+  for (std::int64_t c = 0; c < p.pass.out.channels / regions.channels_each; ++c)
+    for (std::int64_t d = 0; d < size[0]; ++d)
+      for (std::int64_t h = 0; h < size[1]; ++h)
+        for (std::int64_t w = 0; w < size[2]; ++w) {
+          Moments& sum = sums[((c * space[0] + origin[0] + d) * space[1] + origin[1] + h) * space[2] + origin[2] + w];
+          sum = sum.count == 0 ? *parts : merge(sum, *parts);
+          ++parts;
+        }
+}
+
+template <class T>
+class CpuExecutable : public Executable {
+ public:
+  explicit CpuExecutable(std::shared_ptr<const Schedule<T>> schedule) : s_(std::move(schedule)) {}
+
+  void pack_kernel(const void* kernel, void*) override {
+    const std::size_t threads = std::min(num_threads(), s_->threads);
+    std::vector<T> changed;
+    convt_dtype dtype = s_->program->asked->dtype;
+    if (s_->program->kernel_change.any()) {
+      changed.resize(static_cast<std::size_t>(s_->program->kernel_count));
+      change_kernel(*s_->program, kernel, changed.data());
+      kernel = changed.data();
+      dtype = real_dtype<T>;
+    }
+    std::vector<std::vector<T>> packed;
+    for (const PassPlan<T>& p : s_->passes) {
+      packed.emplace_back(p.convolver ? static_cast<std::size_t>(p.convolver->packed_size()) : 0);
+      if (p.convolver) pack(p, kernel, dtype, threads, packed.back().data());
+    }
+    packed_ = std::move(packed);
+  }
+
+  void execute(const Call& call) const override;
+
+ private:
+  struct Frame;   // one call
+  struct Flight;  // some of its images
+  struct Work;    // one item
+
+  static void pack(const PassPlan<T>& p, const void* kernel, convt_dtype dtype, std::size_t threads, T* packed) {
+    parallel_for(p.convolver->pack_parts(), threads,
+                 [&](std::int64_t part, std::size_t) { p.convolver->pack(kernel, dtype, part, packed); });
+  }
+  void prepare(Frame& frame) const;
+  void run_item(const Frame& frame, const Flight& flight, std::int64_t item, std::size_t slot) const;
+  void convolve(const Frame& frame, const Work& work) const;
+  void run_image(const Frame& frame, const Work& work, std::int64_t index) const;
+  void measure_here(const Frame& frame, const Work& work, std::size_t step, const Tile<T>& value) const;
+  void sink(const Frame& frame, const Work& work, std::int64_t index, const Tile<T>& value) const;
+  void finish_pass(const Frame& frame, const Flight& flight) const;
+  ImageView stored(const Frame& frame, const Shape& shape, std::int64_t image, std::int64_t index) const;
+
+  std::shared_ptr<const Schedule<T>> s_;
+  std::vector<std::vector<T>> packed_;  // by pass, once the kernel is packed
+};
+
+template <class T>
+struct CpuExecutable<T>::Frame {
+  const Call& call;
+  std::byte* workspace = nullptr;
+  std::size_t threads = 1;
+  std::vector<const T*> packed;          // by pass
+  std::vector<BoundStep<T>> steps;       // with what is the same for every image
+  std::vector<BoundStep<T>> slot_steps;  // per slot, with an image's own
+  std::vector<ImageView> slot_inputs;    // per slot
+  std::size_t inputs_each = 1;
+
+  template <class U>
+  U* at(Place place) const {
+    return reinterpret_cast<U*>(workspace + place);
+  }
+};
+
+template <class T>
+struct CpuExecutable<T>::Flight {
+  const PassPlan<T>* pass = nullptr;
+  std::size_t number = 0;  // of the pass
+  Interval images;
+};
+
+template <class T>
+struct CpuExecutable<T>::Work {
+  const Flight& flight;
+  const PassPlan<T>& plan;
+  Interval images;
+  std::int64_t split = 0, tile = 0;
+  Axes tile_axes{};
+  Interval channels;
+  std::size_t slot = 0;
+  Place base = 0;  // of the slot
+  BoundStep<T>* steps = nullptr;
+};
+
+template <class T>
+void CpuExecutable<T>::execute(const Call& call) const {
+  Frame frame{call, static_cast<std::byte*>(call.workspace), std::min(num_threads(), s_->threads), {}, {}, {}, {}, 1};
+  prepare(frame);
+  const std::int64_t batch = s_->program->asked->input.batch;
+  for (std::int64_t first = 0; first < batch; first += s_->flight) {
+    Flight flight;
+    flight.images = {first, std::min(first + s_->flight, batch)};
+    for (const PassPlan<T>& p : s_->passes) {
+      flight.pass = &p;
+      flight.number = static_cast<std::size_t>(&p - s_->passes.data());
+      const std::int64_t each = p.cut.blocking.images;
+      const std::int64_t groups = (flight.images.size() + each - 1) / each;
+      parallel_for(groups * p.splits * p.tiles, frame.threads,
+                   [&](std::int64_t item, std::size_t slot) { run_item(frame, flight, item, slot); });
+      finish_pass(frame, flight);
+    }
+  }
+}
+
+// Everything that allocates or does not depend on the image.
+template <class T>
+void CpuExecutable<T>::prepare(Frame& frame) const {
+  const Program& program = *s_->program;
+  const Descriptor& asked = *program.asked;
+  for (std::size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    BoundStep<T> bound;
+    bound.step = &step;
+    const auto of = s_->constants[i];
+    if (const Affine* affine = std::get_if<Affine>(&step.what)) {
+      const auto channels = static_cast<std::size_t>(step.out.channels);
+      std::vector<double> a(channels), b(channels);
+      evaluate(program, *affine, frame.call.operands, a, b);
+      std::transform(a.begin(), a.end(), frame.template at<T>(of.a), [](double x) { return static_cast<T>(x); });
+      std::transform(b.begin(), b.end(), frame.template at<T>(of.b), [](double x) { return static_cast<T>(x); });
+      bound.a = frame.template at<T>(of.a);
+      bound.b = frame.template at<T>(of.b);
+    } else if (needs_space(step)) {
+      bound.regions = regions_of(step);
+      if (step.operand_count == 2) {
+        const std::array<Place, 2> places{of.weight, of.bias};
+        for (std::size_t k = 0; k < 2; ++k) {
+          const Operand& operand = asked.operands[step.first_operand + k];
+          visit_dtype(operand.dtype, [&]<class E>(E*) {
+            const auto* from = static_cast<const E*>(frame.call.operands[step.first_operand + k]);
+            std::transform(from, from + operand.count, frame.template at<T>(places[k]),
+                           [](E x) { return to_real<T>(x); });
+          });
+        }
+        bound.weight = frame.template at<T>(of.weight);
+        bound.bias = frame.template at<T>(of.bias);
+      }
+    } else if (step.operand_count == 1) {
+      bound.tensor.dtype = asked.operands[step.first_operand].dtype;
+      bound.tensor.layout = asked.output_layout;
+      bound.tensor.channels = step.in.channels;
+      bound.tensor.space = step.in.space;
+    }
+    frame.steps.push_back(bound);
+  }
+  for (const PassPlan<T>& p : s_->passes)
+    frame.inputs_each = std::max(frame.inputs_each, static_cast<std::size_t>(p.cut.blocking.images));
+  frame.slot_inputs.resize(frame.inputs_each * frame.threads);
+  for (std::size_t i = 0; i < frame.threads; ++i)
+    frame.slot_steps.insert(frame.slot_steps.end(), frame.steps.begin(), frame.steps.end());
+
+  if (!packed_.empty()) {
+    for (const auto& one : packed_) frame.packed.push_back(one.data());
+    return;
+  }
+  const void* kernel = frame.call.kernel;
+  convt_dtype dtype = asked.dtype;
+  if (program.kernel_change.any()) {
+    change_kernel(program, kernel, frame.template at<T>(s_->changed_kernel));
+    kernel = frame.template at<T>(s_->changed_kernel);
+    dtype = real_dtype<T>;
+  }
+  for (const PassPlan<T>& p : s_->passes) {
+    frame.packed.push_back(frame.template at<T>(p.packed));
+    if (p.convolver) pack(p, kernel, dtype, frame.threads, frame.template at<T>(p.packed));
+  }
+}
+
+template <class T>
+ImageView CpuExecutable<T>::stored(const Frame& frame, const Shape& shape, std::int64_t image,
+                                   std::int64_t index) const {
+  T* data = s_->store_in_output ? static_cast<T*>(frame.call.output) + image * shape.channels * volume(shape.space)
+                                : frame.template at<T>(s_->store) + index * s_->store_step;
+  return {data, real_dtype<T>, CONVT_CHANNELS_FIRST, shape.channels, shape.space};
+}
+
+template <class T>
+void CpuExecutable<T>::run_item(const Frame& frame, const Flight& flight, std::int64_t item, std::size_t slot) const {
+  const PassPlan<T>& p = *flight.pass;
+  const std::int64_t each = p.cut.blocking.images, group = item / (p.splits * p.tiles);
+  Work work{flight, p, {}, item / p.tiles % p.splits, item % p.tiles, {}, {}, slot, 0, nullptr};
+  work.images = {flight.images.begin + group * each,
+                 std::min(flight.images.begin + (group + 1) * each, flight.images.end)};
+  work.tile_axes = p.tile_at(work.tile);
+  work.channels = p.channels(work.split);
+  work.base = s_->slots + slot * s_->slot_size;
+  work.steps = const_cast<BoundStep<T>*>(frame.slot_steps.data()) + slot * frame.steps.size();
+  if (p.convolver) convolve(frame, work);
+  if (s_->direct_output) return;
+  for (std::int64_t i = 0; i < work.images.size(); ++i) run_image(frame, work, i);
+}
+
+template <class T>
+void CpuExecutable<T>::convolve(const Frame& frame, const Work& work) const {
+  const Descriptor& asked = *s_->program->asked;
+  const std::int64_t input_count = asked.input.channels * volume(asked.input.space);
+  auto* inputs = const_cast<ImageView*>(frame.slot_inputs.data()) + work.slot * frame.inputs_each;
+  for (std::int64_t i = 0; i < work.images.size(); ++i) {
+    // Inputs are only read.
+    auto* data = const_cast<char*>(static_cast<const char*>(frame.call.input)) +
+                 (work.images.begin + i) * input_count * static_cast<std::int64_t>(size_of(asked.dtype));
+    inputs[i] = {data, asked.dtype, asked.input_layout, asked.input.channels, asked.input.space};
+  }
+  typename Convolver<T>::Item item;
+  item.inputs = {inputs, static_cast<std::size_t>(work.images.size())};
+  const Box box = work.plan.box(work.tile_axes, 0);
+  for (std::size_t a = 0; a < 3; ++a) item.outputs[a] = {box.origin[a], box.origin[a] + box.size[a]};
+  item.split = work.split;
+  item.packed = frame.packed[work.flight.number];
+  item.scratch = frame.template at<T>(work.base + s_->scratch);
+  if (s_->direct_output) {
+    const Axes& space = asked.output.space;
+    const std::int64_t pixels = volume(space);
+    item.to.data = static_cast<T*>(frame.call.output) +
+                   (work.images.begin * asked.output.channels + work.channels.begin) * pixels +
+                   (box.origin[0] * space[1] + box.origin[1]) * space[2] + box.origin[2];
+    item.to.image_step = asked.output.channels * pixels;
+    item.to.channel_step = pixels;
+    item.to.plane_step = space[1] * space[2];
+    item.to.row_step = space[2];
+  } else {
+    item.to.data = frame.template at<T>(work.base + s_->tile);
+    item.to.image_step = work.channels.size() * box.pixels();
+    item.to.channel_step = box.pixels();
+    item.to.plane_step = box.size[1] * box.size[2];
+    item.to.row_step = box.size[2];
+  }
+  work.plan.convolver->run(item, *s_->chain);
+}
+
+template <class T>
+void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int64_t index) const {
+  const Program& program = *s_->program;
+  const PassPlan<T>& p = work.plan;
+  const std::int64_t image = work.images.begin + index, in_flight = image - work.flight.images.begin;
+  Tile<T> value;
+  value.box = p.box(work.tile_axes, 0);
+  value.first_channel = work.channels.begin;
+  value.channels = work.channels.size();
+  value.channel_step = value.box.pixels();
+  value.data = frame.template at<T>(work.base + s_->tile) + index * value.channels * value.channel_step;
+  if (p.pass.source == Pass::Source::store)
+    s_->chain->read(stored(frame, p.pass.in, image, in_flight),
+                    {value.first_channel, value.channels, value.box, value.channel_step,
+                     value.box.size[1] * value.box.size[2], value.box.size[2]},
+                    value.data);
+  Tile<T> conv = value;
+  if (program.keeps_conv() && p.convolver) {
+    conv.data = frame.template at<T>(work.base + s_->conv_copy);
+    std::copy_n(value.data, value.channels * value.channel_step, conv.data);
+  }
+
+  std::size_t done = p.pass.begin, pools = 0;
+  const auto run_until = [&](std::size_t end) {
+    if (end > done) s_->chain->run({work.steps + done, end - done}, value, conv);
+    if (end > done) value.channels = std::min(value.channels, program.steps[end - 1].out.channels);
+    done = end;
+  };
+  for (std::size_t i = p.pass.begin; i < p.pass.end; ++i) {
+    const Step& step = program.steps[i];
+    BoundStep<T>& bound = work.steps[i];
+    if (bound.tensor.channels != 0) {
+      const std::size_t operand = step.first_operand;
+      const std::size_t bytes = size_of(bound.tensor.dtype) *
+                                static_cast<std::size_t>(step.in.channels * volume(step.in.space)) *
+                                static_cast<std::size_t>(image);
+      bound.tensor.data = const_cast<char*>(static_cast<const char*>(frame.call.operands[operand])) + bytes;
+    }
+    if (needs_space(step)) {
+      // Its statistics come from an earlier pass or, where the tile is the whole image, from here.
+      const auto from = std::find_if(s_->passes.begin(), s_->passes.end(), [&](const PassPlan<T>& other) {
+        return other.pass.sink == Pass::Sink::moments && other.pass.end == i;
+      });
+      if (from == s_->passes.end()) {
+        run_until(i);
+        measure_here(frame, work, i, value);
+      } else {
+        bound.centre = frame.template at<T>(from->centre) + in_flight * bound.regions.count;
+        bound.scale = frame.template at<T>(from->scale) + in_flight * bound.regions.count;
+      }
+    }
+    if (is_pool(step)) {
+      run_until(i);
+      Tile<T> next = value;
+      next.box = p.box(work.tile_axes, i + 1 - p.pass.begin);
+      next.channel_step = next.box.pixels();
+      next.data = frame.template at<T>(work.base + s_->pooled[pools++ % 2]);
+      s_->chain->pool(step, value, next);
+      value = next;
+      done = i + 1;
+    }
+  }
+  run_until(p.pass.end);
+  sink(frame, work, index, value);
+}
+
+// Statistics of a norm over space whose regions all lie in this tile.
+template <class T>
+void CpuExecutable<T>::measure_here(const Frame& frame, const Work& work, std::size_t step,
+                                    const Tile<T>& value) const {
+  BoundStep<T>& bound = work.steps[step];
+  auto* moments = frame.template at<Moments>(work.base + s_->moments);
+  T* centre = frame.template at<T>(work.base + s_->centre);
+  T* scale = frame.template at<T>(work.base + s_->scale);
+  s_->chain->measure(bound, value, moments);
+  const std::int64_t first = value.first_channel / bound.regions.channels_each * bound.regions.outer;
+  const std::int64_t count = value.channels / bound.regions.channels_each * bound.regions.outer;
+  for (std::int64_t r = 0; r < count; ++r) finish(*bound.step, moments[r], centre[first + r], scale[first + r]);
+  bound.centre = centre;
+  bound.scale = scale;
+}
+
+template <class T>
+void CpuExecutable<T>::sink(const Frame& frame, const Work& work, std::int64_t index, const Tile<T>& value) const {
+  const Descriptor& asked = *s_->program->asked;
+  const PassPlan<T>& p = work.plan;
+  const std::int64_t image = work.images.begin + index, in_flight = image - work.flight.images.begin;
+  const std::int64_t place = in_flight * p.tiles + work.tile;
+  switch (p.pass.sink) {
+    case Pass::Sink::output: {
+      const std::int64_t count = asked.output.channels * volume(asked.output.space);
+      auto* data =
+          static_cast<char*>(frame.call.output) + image * count * static_cast<std::int64_t>(size_of(asked.dtype));
+      s_->chain->write(value, {data, asked.dtype, asked.output_layout, asked.output.channels, asked.output.space});
+      break;
+    }
+    case Pass::Sink::moments: {
+      std::int64_t before = value.first_channel / p.regions.channels_each;  // regions of channels before the tile's
+      for (int a = 0; a < p.regions.axes; ++a) before *= value.box.size[static_cast<std::size_t>(a)];
+      s_->chain->measure(work.steps[p.pass.end], value,
+                         frame.template at<Moments>(p.partials) + place * p.regions_each + before);
+      if (p.pass.stores) s_->chain->write(value, stored(frame, p.pass.out, image, in_flight));
+      break;
+    }
+    case Pass::Sink::fold:
+      s_->chain->fold(*frame.steps[p.pass.end].step, value,
+                      frame.template at<T>(p.partials) + place * p.pass.out.channels + value.first_channel);
+      break;
+  }
+}
+
+// Joins what the tiles left, in the order of tiles.
+template <class T>
+void CpuExecutable<T>::finish_pass(const Frame& frame, const Flight& flight) const {
+  const PassPlan<T>& p = *flight.pass;
+  if (p.pass.sink == Pass::Sink::output) return;
+  const Step& step = s_->program->steps[p.pass.end];
+  parallel_for(flight.images.size(), frame.threads, [&](std::int64_t i, std::size_t) {
+    if (p.pass.sink == Pass::Sink::fold) {
+      const std::int64_t channels = p.pass.out.channels;
+      T* folded = frame.template at<T>(p.partials) + i * p.tiles * channels;
+      for (std::int64_t t = 1; t < p.tiles; ++t) s_->chain->join(step, folded + t * channels, folded, channels);
+      s_->chain->result(step, folded, channels, static_cast<double>(volume(p.pass.out.space)));
+      std::copy_n(folded, channels, frame.template at<T>(s_->store) + i * s_->store_step);
+      return;
+    }
+    const Regions& regions = p.regions;
+    auto* sums = frame.template at<Moments>(p.merged) + i * regions.count;
+    std::fill_n(sums, regions.count, Moments{});
+    for (std::int64_t t = 0; t < p.tiles; ++t)
+      merge_tile(p, t, frame.template at<Moments>(p.partials) + (i * p.tiles + t) * p.regions_each, sums);
+    for (std::int64_t r = 0; r < regions.count; ++r) {
+      const std::int64_t at = i * regions.count + r;
+      finish(step, sums[r], frame.template at<T>(p.centre)[at], frame.template at<T>(p.scale)[at]);
+    }
+  });
+}
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<Executable> make_executable(std::shared_ptr<const Schedule<T>> schedule) {
+  return std::make_unique<CpuExecutable<T>>(std::move(schedule));
+}
+template std::unique_ptr<Executable> make_executable(std::shared_ptr<const Schedule<float>>);
+template std::unique_ptr<Executable> make_executable(std::shared_ptr<const Schedule<double>>);
+
+}  // namespace convt::core::cpu

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/passes.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace convt::core::cpu {
+namespace {
+
+template <class Family, class F, class Result>
+Result if_family(const Step& step, Result otherwise, F&& f) {
+  const Op* op = std::get_if<Op>(&step.what);
+  if (op == nullptr) return otherwise;
+  return std::visit(
+      [&]<class T>(const T& one) -> Result {
+        if constexpr (std::derived_from<T, Family>)
+          return f(one);
+        else
+          return otherwise;
+      },
+      *op);
+}
+
+Pass from_store(std::size_t begin, const Shape& in) {
+  Pass pass;
+  pass.source = Pass::Source::store;
+  pass.begin = begin;
+  pass.in = in;
+  return pass;
+}
+
+}  // namespace
+
+bool needs_space(const Step& step) {
+  return if_family<Normalise>(step, false, [](const auto& op) {
+    const Region::Kind kind = op.region().kind;
+    return kind == Region::trailing || kind == Region::groups || kind == Region::instance;
+  });
+}
+
+bool is_pool(const Step& step) {
+  return if_family<Pool>(step, false, [](const auto&) { return true; });
+}
+
+bool folds_space(const Step& step) {
+  return if_family<Pool>(step, false, [&](const auto& op) {
+    const auto [size, stride, padding] = windows_of(op, step.in);
+    return volume(step.out.space) == 1 && size == step.in.space && padding == Axes{0, 0, 0};
+  });
+}
+
+bool uses_conv(const Step& step) {
+  const Op* op = std::get_if<Op>(&step.what);
+  return op != nullptr && core::uses_conv(*op);
+}
+
+Regions regions_of(const Step& step) {
+  const Region region = if_family<Normalise>(step, Region{}, [](const auto& op) { return op.region(); });
+  Regions result;
+  if (region.kind == Region::groups) result.channels_each = step.in.channels / region.parameter;
+  if (region.kind == Region::trailing) {
+    if (region.parameter > step.in.dims)
+      result.channels_each = step.in.channels;
+    else
+      result.axes = static_cast<int>(3 - region.parameter);
+  }
+  for (int a = 0; a < result.axes; ++a) result.outer *= step.in.space[static_cast<std::size_t>(a)];
+  result.count = step.in.channels / result.channels_each * result.outer;
+  return result;
+}
+
+std::vector<Pass> passes_of(const Program& program, Between between, bool whole_image) {
+  std::vector<Pass> passes;
+  Pass pass;
+  pass.in = program.conv;
+  pass.whole_image = whole_image;
+  Pass restart = pass;  // where a recomputing pass begins
+  for (std::size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    const bool moments = needs_space(step) && !whole_image, fold = folds_space(step) && !whole_image;
+    if (!moments && !fold) continue;
+    pass.sink = moments ? Pass::Sink::moments : Pass::Sink::fold;
+    pass.end = i;
+    pass.out = step.in;
+    const bool conv_later = std::any_of(program.steps.begin() + static_cast<std::ptrdiff_t>(i), program.steps.end(),
+                                        [](const Step& later) { return uses_conv(later); });
+    pass.stores = moments && between == Between::store && !conv_later;
+    passes.push_back(pass);
+    if (fold) {
+      pass = from_store(i + 1, step.out);
+      restart = pass;
+    } else if (pass.stores) {
+      pass = from_store(i, step.in);
+    } else {
+      pass = restart;
+    }
+  }
+  pass.end = program.steps.size();
+  pass.out = program.steps.empty() ? program.conv : program.steps.back().out;
+  passes.push_back(pass);
+  return passes;
+}
+
+std::int64_t channels_together(const Program& program, const Pass& pass) {
+  std::int64_t together = 1;
+  const std::size_t end = pass.sink == Pass::Sink::moments ? pass.end + 1 : pass.end;
+  for (std::size_t i = pass.begin; i < end; ++i) {
+    const Step& step = program.steps[i];
+    if (step.out.channels != step.in.channels) return pass.in.channels;  // a reduction
+    std::int64_t these = if_family<Normalise>(step, std::int64_t{1}, [&](const auto& op) {
+      return op.region().kind == Region::channels ? pass.in.channels : std::int64_t{1};
+    });
+    if (needs_space(step)) these = regions_of(step).channels_each;
+    together = std::lcm(together, these);
+  }
+  return std::min(together, pass.in.channels);
+}
+
+Levels walk_back(const Program& program, const Pass& pass, std::size_t axis, const Interval& out) {
+  Levels levels(pass.end - pass.begin + 1);
+  levels.back() = out;
+  for (std::size_t i = pass.end; i-- > pass.begin;) {
+    const Step& step = program.steps[i];
+    const Interval behind = levels[i - pass.begin + 1];
+    if (pass.whole_image && needs_space(step)) {
+      levels[i - pass.begin] = levels[i - pass.begin + 1] = {0, step.in.space[axis]};
+      continue;
+    }
+    levels[i - pass.begin] = if_family<Pool>(step, behind, [&](const auto& op) -> Interval {
+      const auto [size, stride, padding] = windows_of(op, step.in);
+      const std::int64_t in = step.in.space[axis], last = (behind.end - 1) * stride[axis] - padding[axis];
+      // Compared by difference: last + size can pass 63 bits.
+      return {std::max<std::int64_t>(behind.begin * stride[axis] - padding[axis], 0),
+              size[axis] < in - last ? last + size[axis] : in};
+    });
+  }
+  return levels;
+}
+
+}  // namespace convt::core::cpu

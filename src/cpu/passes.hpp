@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program as passes over tiles. Most programs are one pass: a tile is convolved and goes through every step while it
+// is in cache. A step that needs a whole image first ends a pass: a norm over space, whose statistics are gathered
+// from all tiles, or a pool over the whole image, whose folds are. The next pass goes on from the values before the
+// norm, which were stored, or which it computes again; or from the pool's result, which is small.
+#pragma once
+
+#include <vector>
+
+#include "cpu/phases.hpp"
+#include "cpu/tile.hpp"
+#include "plan/program.hpp"
+
+namespace convt::core::cpu {
+
+struct Pass {
+  enum class Source { convolution, store };
+  enum class Sink { output, moments, fold };
+  Source source = Source::convolution;
+  Sink sink = Sink::output;
+  std::size_t begin = 0, end = 0;  // steps that a tile goes through; `end` is the step that a sink measures or folds
+  bool whole_image = false;        // a tile has all of the space that a norm over space needs
+  bool stores = false;             // the values at the end are kept for the next pass
+  Shape in, out;                   // at `begin` and at `end`
+};
+
+enum class Between { store, recompute };
+
+// `whole_image`: a tile has all of an image's space, so that no step needs another pass.
+std::vector<Pass> passes_of(const Program& program, Between between, bool whole_image);
+
+bool needs_space(const Step& step);    // a norm over space
+bool folds_space(const Step& step);    // a pool over the whole image
+Regions regions_of(const Step& step);  // of a norm over space
+bool is_pool(const Step& step);
+bool uses_conv(const Step& step);
+
+// Channels that must stay in one tile for these steps: 1 where every channel goes its own way, all of them where steps
+// mix channels.
+std::int64_t channels_together(const Program& program, const Pass& pass);
+
+// The part of an axis that a tile needs at each level of a pass: [0] of the source's values, [i] behind i steps.
+using Levels = std::vector<Interval>;
+Levels walk_back(const Program& program, const Pass& pass, std::size_t axis, const Interval& out);
+
+}  // namespace convt::core::cpu

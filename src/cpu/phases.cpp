@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/phases.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace convt::core::cpu {
+namespace {
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
+
+}  // namespace
+
+Interval AxisPhases::positions(std::int64_t phase, const Interval& outputs) const {
+  return {ceil_div(outputs.begin + padding - phase, stride), floor_div(outputs.end - 1 + padding - phase, stride) + 1};
+}
+
+Interval AxisPhases::positions(const AxisClass& axis_class, const Interval& outputs) const {
+  Interval all = positions(axis_class.phases.front(), outputs);
+  for (const std::int64_t phase : axis_class.phases) {
+    const Interval one = positions(phase, outputs);
+    all = {std::min(all.begin, one.begin), std::max(all.end, one.end)};
+  }
+  return all;
+}
+
+Interval AxisPhases::positions(const Interval& outputs) const {
+  return {floor_div(outputs.begin + padding, stride), floor_div(outputs.end - 1 + padding, stride) + 1};
+}
+
+AxisPhases phases_of(const Convolution& c, std::size_t axis, bool merged) {
+  AxisPhases result;
+  result.kernel = c.kernel[axis];
+  result.stride = c.stride[axis];
+  result.padding = c.padding[axis];
+  result.dilation = c.dilation[axis];
+  std::map<std::int64_t, std::vector<std::int64_t>> shifts;  // by phase
+  for (std::int64_t k = 0; k < result.kernel; ++k) {
+    const std::int64_t at = k * result.dilation;
+    shifts[at % result.stride].push_back(at / result.stride);
+  }
+  result.complete = static_cast<std::int64_t>(shifts.size()) == result.stride;
+  for (auto& [phase, list] : shifts) {
+    const auto same = std::find_if(result.classes.begin(), result.classes.end(),
+                                   [&](const AxisClass& one) { return merged && one.shifts == list; });
+    if (same != result.classes.end())
+      same->phases.push_back(phase);
+    else
+      result.classes.push_back({{phase}, std::move(list)});
+  }
+  result.least_shift = result.classes.front().shifts.front();
+  for (const AxisClass& one : result.classes) {
+    result.least_shift = std::min(result.least_shift, one.shifts.front());
+    result.most_shift = std::max(result.most_shift, one.shifts.back());
+  }
+  return result;
+}
+
+std::int64_t Phases::count() const {
+  std::int64_t classes = 1;
+  for (const AxisPhases& one : axis) classes *= static_cast<std::int64_t>(one.classes.size());
+  return classes;
+}
+
+ClassAxes Phases::at(std::int64_t number) const {
+  ClassAxes axes{};
+  for (std::size_t a = 3; a-- > 0;) {
+    const auto size = static_cast<std::int64_t>(axis[a].classes.size());
+    axes[a] = &axis[a].classes[static_cast<std::size_t>(number % size)];
+    number /= size;
+  }
+  return axes;
+}
+
+Phases phases_of(const Convolution& convolution, unsigned merged) {
+  Phases phases;
+  for (std::size_t a = 0; a < 3; ++a) phases.axis[a] = phases_of(convolution, a, (merged >> a & 1U) != 0);
+  return phases;
+}
+
+std::int64_t phase_count(const ClassAxes& axes) {
+  std::int64_t count = 1;
+  for (const AxisClass* one : axes) count *= static_cast<std::int64_t>(one->phases.size());
+  return count;
+}
+
+std::int64_t tap_count(const ClassAxes& axes) {
+  std::int64_t count = 1;
+  for (const AxisClass* one : axes) count *= static_cast<std::int64_t>(one->shifts.size());
+  return count;
+}
+
+}  // namespace convt::core::cpu

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/schedule.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace convt::core::cpu {
+namespace {
+
+constexpr Place line = 64;
+// Of values kept between passes, so that they are still in a shared cache when the next pass comes; at least one image.
+constexpr std::int64_t flight_bytes = 16 << 20;
+// The size of an image that is one tile: a core's share of cache.
+constexpr std::int64_t tile_bytes = 1 << 20;
+constexpr double most_bytes = 1e15;
+
+// Parts of a block of memory, one behind the other.
+class Layout {
+ public:
+  Place add(double count, std::size_t element) {
+    const double bytes = count * static_cast<double>(element);
+    overflow_ |= bytes > most_bytes || static_cast<double>(size_) > most_bytes;
+    const Place at = size_;
+    if (!overflow_) size_ += (static_cast<std::size_t>(bytes) + line - 1) / line * line;
+    return at;
+  }
+  Place add(std::int64_t count, std::size_t element) { return add(static_cast<double>(count), element); }
+  std::size_t size() const { return size_; }
+  bool overflow() const { return overflow_; }
+
+ private:
+  std::size_t size_ = 0;
+  bool overflow_ = false;
+};
+
+std::int64_t image_count(const Shape& shape) { return shape.channels * volume(shape.space); }
+
+}  // namespace
+
+template <class T>
+bool image_is_a_tile(const Program& program) {
+  const bool whole = std::any_of(program.steps.begin(), program.steps.end(),
+                                 [](const Step& s) { return needs_space(s) || folds_space(s); });
+  return whole && image_count(program.conv) * static_cast<std::int64_t>(sizeof(T)) <= tile_bytes;
+}
+
+template <class T>
+Schedule<T>::Schedule(const Setup& setup)
+    : program(setup.program), chain(&setup.isa->template chain<T>()), threads(setup.threads) {
+  plan_passes(setup);
+  if (!rejection.empty()) return;
+  plan_shared();
+  if (!rejection.empty()) return;
+  plan_slots();
+}
+
+template <class T>
+void Schedule<T>::plan_passes(const Setup& setup) {
+  const ConvKernels<T>& kernels = setup.isa->template conv<T>();
+  const KernelShape shape{kernels.lanes, kernels.most_rows, kernels.most_vectors, sizeof(T)};
+  const bool whole_image = image_is_a_tile<T>(*program);
+  for (const Pass& pass : passes_of(*program, setup.between, whole_image)) {
+    PassPlan<T> plan;
+    plan.pass = pass;
+    plan.cut = choose_cut(*program, pass, shape, threads, whole_image);
+    plan.cut.cycles = std::max(plan.cut.cycles, 1.0);
+    cycles += plan.cut.cycles;
+    if (!(plan.cut.cycles < 1e300)) {
+      rejection = "a tile's inputs pass 2^30 elements";
+      return;
+    }
+    std::array<std::vector<Interval>, 3> sources;
+    for (std::size_t a = 0; a < 3; ++a) {
+      const std::int64_t size = pass.out.space[a], each = plan.cut.tile[a];
+      for (std::int64_t begin = 0; begin < size; begin += each) {
+        plan.levels[a].push_back(walk_back(*program, pass, a, {begin, std::min(begin + each, size)}));
+        sources[a].push_back(plan.levels[a].back().front());
+      }
+      plan.tiles *= static_cast<std::int64_t>(plan.levels[a].size());
+    }
+    const std::int64_t each = plan.cut.blocking.channels;
+    plan.splits = (pass.in.channels + each - 1) / each;
+    if (pass.source == Pass::Source::convolution)
+      plan.convolver = std::make_unique<Convolver<T>>(program->convolution, plan.cut.blocking, kernels, sources);
+    if (pass.sink == Pass::Sink::moments) {
+      plan.regions = regions_of(program->steps[pass.end]);
+      plan.regions_each = pass.out.channels / plan.regions.channels_each;
+      for (int a = 0; a < plan.regions.axes; ++a) plan.regions_each *= plan.cut.tile[static_cast<std::size_t>(a)];
+    }
+    passes.push_back(std::move(plan));
+  }
+}
+
+template <class T>
+void Schedule<T>::plan_shared() {
+  const Descriptor& asked = *program->asked;
+  const bool same_type = asked.dtype == (sizeof(T) == sizeof(double) ? CONVT_F64 : CONVT_F32);
+  const bool plain_output = same_type && asked.output_layout == CONVT_CHANNELS_FIRST;
+  direct_output = plain_output && program->steps.empty();
+  std::int64_t stored = 0, largest = 0;
+  store_in_output = plain_output;
+  for (const PassPlan<T>& p : passes) {
+    if (p.pass.sink == Pass::Sink::fold) {
+      store_in_output = false;
+      stored = std::max(stored, p.pass.out.channels);
+    }
+    if (p.pass.stores) {
+      stored = std::max(stored, image_count(p.pass.out));
+      largest = std::max(largest, image_count(p.pass.out));
+      store_in_output &= p.pass.out == asked.output;
+    }
+    if (p.pass.source == Pass::Source::store)
+      for (std::size_t i = p.pass.begin; i < p.pass.end; ++i) store_in_output &= !is_pool(program->steps[i]);
+  }
+  store_in_output &= stored != 0;
+  flight = passes.size() == 1
+               ? asked.input.batch
+               : std::clamp<std::int64_t>(flight_bytes / (std::max<std::int64_t>(largest, 1) * std::int64_t{sizeof(T)}),
+                                          1, asked.input.batch);
+
+  Layout layout;
+  for (const Step& step : program->steps) {
+    Constants of;
+    if (std::holds_alternative<Affine>(step.what)) {
+      of.a = layout.add(step.out.channels, sizeof(T));
+      of.b = layout.add(step.out.channels, sizeof(T));
+    } else if (needs_space(step) && step.operand_count == 2) {
+      of.weight = layout.add(asked.operands[step.first_operand].count, sizeof(T));
+      of.bias = layout.add(asked.operands[step.first_operand].count, sizeof(T));
+    }
+    constants.push_back(of);
+  }
+  if (program->kernel_change.any()) changed_kernel = layout.add(program->kernel_count, sizeof(T));
+  for (PassPlan<T>& p : passes) {
+    const auto tiles = static_cast<double>(p.tiles * flight);
+    if (p.convolver) p.packed = layout.add(p.convolver->packed_size(), sizeof(T));
+    if (p.pass.sink == Pass::Sink::moments) {
+      p.partials = layout.add(tiles * static_cast<double>(p.regions_each), sizeof(Moments));
+      p.merged = layout.add(flight * p.regions.count, sizeof(Moments));
+      p.centre = layout.add(flight * p.regions.count, sizeof(T));
+      p.scale = layout.add(flight * p.regions.count, sizeof(T));
+    }
+    if (p.pass.sink == Pass::Sink::fold)
+      p.partials = layout.add(tiles * static_cast<double>(p.pass.out.channels), sizeof(T));
+  }
+  store_step = stored;
+  if (stored != 0 && !store_in_output) store = layout.add(stored * flight, sizeof(T));
+  slots = layout.size();
+  if (layout.overflow()) rejection = "the workspace passes 10^15 bytes";
+}
+
+template <class T>
+void Schedule<T>::plan_slots() {
+  std::int64_t scratch_size = 0, tile_size = 0, conv_size = 0, regions = 0;
+  std::array<std::int64_t, 2> pool_size{};
+  bool overflow = false;
+  for (const PassPlan<T>& p : passes) {
+    if (p.convolver) scratch_size = std::max(scratch_size, p.convolver->scratch_size());
+    Axes largest{};
+    std::size_t next = 0;
+    for (std::size_t level = 0; level <= p.pass.end - p.pass.begin; ++level) {
+      const bool pooled_here = level > 0 && is_pool(program->steps[p.pass.begin + level - 1]);
+      for (std::size_t a = 0; a < 3; ++a) {
+        largest[a] = 0;
+        for (const Levels& one : p.levels[a]) largest[a] = std::max(largest[a], one[level].size());
+      }
+      const Step* behind = level == 0 ? nullptr : &program->steps[p.pass.begin + level - 1];
+      const std::int64_t all = behind == nullptr ? p.pass.in.channels : behind->out.channels;
+      const double values = static_cast<double>(largest[0]) * static_cast<double>(largest[1]) *
+                            static_cast<double>(largest[2]) *
+                            static_cast<double>(std::min(all, p.cut.blocking.channels));
+      overflow |= values * static_cast<double>(p.cut.blocking.images) > most_bytes / sizeof(T);
+      if (overflow) break;
+      const auto count = static_cast<std::int64_t>(values);
+      if (level == 0 && !direct_output) tile_size = std::max(tile_size, count * p.cut.blocking.images);
+      if (level == 0 && program->keeps_conv()) conv_size = std::max(conv_size, count);
+      if (pooled_here) {
+        pool_size[next % 2] = std::max(pool_size[next % 2], count);
+        ++next;
+      }
+      if (behind != nullptr && needs_space(*behind)) regions = std::max(regions, regions_of(*behind).count);
+    }
+  }
+  Layout layout;
+  scratch = layout.add(scratch_size, sizeof(T));
+  tile = layout.add(tile_size, sizeof(T));
+  for (std::size_t i = 0; i < 2; ++i) pooled[i] = layout.add(pool_size[i], sizeof(T));
+  conv_copy = layout.add(conv_size, sizeof(T));
+  moments = layout.add(regions, sizeof(Moments));
+  centre = layout.add(regions, sizeof(T));
+  scale = layout.add(regions, sizeof(T));
+  // Slots end on odd cache lines, as rows do.
+  slot_size = (layout.size() / line | 1) * line;
+  workspace = slots + threads * slot_size;
+  if (overflow || layout.overflow() || static_cast<double>(workspace) > most_bytes)
+    rejection = "the workspace passes 10^15 bytes";
+}
+
+template bool image_is_a_tile<float>(const Program&);
+template bool image_is_a_tile<double>(const Program&);
+template struct Schedule<float>;
+template struct Schedule<double>;
+
+}  // namespace convt::core::cpu

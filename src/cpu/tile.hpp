@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The data that kernels work on: tensors in the caller's memory, and tiles of them in cache. T is the type computed in:
+// double for f64, float for every other element type.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.hpp"
+#include "base/extents.hpp"
+#include "plan/program.hpp"
+
+namespace convt::core::cpu {
+
+// A part of an image's space.
+struct Box {
+  Axes origin{0, 0, 0}, size{1, 1, 1};
+  std::int64_t pixels() const { return volume(size); }
+};
+
+// One image of a tensor in the caller's memory.
+struct ImageView {
+  void* data = nullptr;  // of this image; not written through where it is an operand
+  convt_dtype dtype = CONVT_F32;
+  convt_layout layout = CONVT_CHANNELS_FIRST;
+  std::int64_t channels = 0;
+  Axes space{1, 1, 1};
+};
+
+// Channels [first_channel, first_channel + channels) of a box of one image: element (c, pixel) at
+// data[c*channel_step + pixel], where c counts from first_channel and pixels are row-major in the box. Any place and
+// step will do; best, data and every channel begin a cache line, and channels are no multiple of 4 KiB apart: a channel
+// norm of 64 channels then takes 2 ns per 16 floats, with channels across lines 3, a multiple of 4 KiB apart 7.
+template <class T>
+struct Tile {
+  T* data = nullptr;
+  std::int64_t channel_step = 0;
+  std::int64_t first_channel = 0, channels = 0;
+  Box box;
+};
+
+// Statistics of one region of a norm, or a part of it.
+struct Moments {
+  double count = 0, centre = 0, total = 0;  // elements, their mean, the sum of their squared deviations from it
+};
+// Of two parts together.
+Moments merge(const Moments& a, const Moments& b);
+
+// How a norm over space cuts an image into regions: region(c, d, h, w) = c/channels_each * outer + the row-major index
+// of the leading space axes [0, axes).
+struct Regions {
+  std::int64_t channels_each = 1;  // channels of one region
+  int axes = 0;                    // leading space axes that tell regions apart; the rest lie inside a region
+  std::int64_t outer = 1;          // the product of their sizes
+  std::int64_t count = 1;          // of the image
+};
+
+// A step with the operands of one call and one image.
+template <class T>
+struct BoundStep {
+  const Step* step = nullptr;
+  const T* a = nullptr;  // Affine: one per channel of the image
+  const T* b = nullptr;
+  ImageView tensor{};                           // Combine with a tensor
+  const T *weight = nullptr, *bias = nullptr;   // affine of a norm over trailing axes, over those axes, row-major
+  Regions regions{};                            // norms over space
+  const T *centre = nullptr, *scale = nullptr;  // their statistics, by region
+};
+
+}  // namespace convt::core::cpu
