@@ -42,7 +42,16 @@ struct RowsOut {
   std::int64_t from_step = 0, to_step = 0, rows = 0;
   std::int64_t first_phase = 0, phases = 1;  // of the class
 };
-struct Sums;
+// Rows of sums on their way out: for each class of W that is there, rows of (image, plane, row, column) of positions.
+struct Sums {
+  std::int64_t channel = 0;  // of the item, where row 0 of the class belongs
+  Interval rows;             // of the class
+  ClassAxes axes{};          // the first class of W
+  std::size_t classes = 1;   // of W, from there on
+  Interval d, h;             // positions
+  std::int64_t images = 1;
+  std::int64_t class_step = 0, image_step = 0, plane_step = 0, row_step = 0;
+};
 
 template <class T>
 class Convolver {
@@ -82,7 +91,7 @@ class Convolver {
     std::int64_t phases = 1, taps = 1;
     std::int64_t packed_before = 0;         // elements per output channel, of the classes before
     std::vector<std::int32_t> offsets;      // direct: of (input channel, tap) in the patch
-    std::vector<std::int64_t> tap_offsets;  // of a tap in the patch
+    std::vector<std::int64_t> tap_offsets;  // of a tap in the patch, from a position
     std::vector<std::int64_t> kernel_taps;  // by phase, then tap: index in the kernel
   };
   // Rows of the packed weights of one split, group and class.
@@ -90,7 +99,15 @@ class Convolver {
     std::int64_t rows = 0, granule = 1, blocks = 1;
     std::int64_t begin(std::int64_t block) const { return rows / granule * block / blocks * granule; }
   };
-  struct Run;  // an item on its way
+  // What the parts of an item share.
+  struct Run {
+    std::array<Interval, 3> positions;  // of any phase
+    std::array<Interval, 3> inputs;
+    T *patch = nullptr, *sums = nullptr, *panel = nullptr, *row = nullptr;
+    std::int32_t* starts = nullptr;   // of a run's vectors
+    std::int32_t* columns = nullptr;  // where the positions of each class of W begin
+    Interval outs;                    // output channels
+  };
 
   Rows rows_of(const Class& one, std::int64_t outs) const;
   template <class E>
@@ -108,7 +125,16 @@ class Convolver {
   std::size_t panel_classes() const;
   void store(const Item& item, const Run& run, const Sums& sums) const;
   void store_rows(const Item& item, const Run& run, const Sums& sums, const RowsOut<T>& out) const;
-  struct Vectors;
+  // Bytes of one row of sums of a run: with 8 rows, a fraction of a first-level cache of 32 KiB.
+  static constexpr std::int64_t most_sums = 2048;
+  // The vectors of a run of positions of one plane: whole rows of the patch end to end, or vectors of each row alone.
+  struct Vectors {
+    bool by_row = false;
+    std::int64_t each_row = 0;    // by row: vectors
+    std::int64_t each_plane = 0;  // vectors
+    std::int64_t row_step = 0;    // of the sums, in elements
+    std::int64_t run = 1;         // planes of a run
+  };
   Vectors lay_vectors(std::int64_t rows, std::int64_t width, std::int64_t planes) const;
   void clear(const Item& item) const;
 

@@ -13,6 +13,8 @@ namespace {
 
 // Cycles per second, for predictions; what matters is the order of candidates.
 constexpr double clock_rate = 2.5e9;
+// Planning looks at each tap.
+constexpr std::int64_t most_taps = 1 << 20;
 
 // The instruction set that the environment variable CONVT_ISA names, or the best one.
 const cpu::Isa& chosen_isa() {
@@ -52,12 +54,11 @@ class CpuEngine : public Engine {
   std::string_view name() const override { return "cpu"; }
 
   std::vector<Candidate> candidates(const Request& request) const override {
-    if (request.location.device != CONVT_DEVICE_CPU) {
-      Candidate none;
-      none.name = name();
-      none.rejection = "runs on the CPU only";
-      return {none};
-    }
+    Candidate none;
+    none.name = name();
+    if (request.location.device != CONVT_DEVICE_CPU) none.rejection = "runs on the CPU only";
+    if (volume(request.program->convolution.kernel) > most_taps) none.rejection = "the kernel has more than 2^20 taps";
+    if (!none.rejection.empty()) return {none};
     cpu::Setup setup{request.program, &chosen_isa(), num_threads(), cpu::Between::store};
     const bool f64 = request.program->asked->dtype == CONVT_F64;
     const auto make = [&] { return f64 ? candidate<double>(setup) : candidate<float>(setup); };

@@ -13,8 +13,8 @@
 namespace convt::core::cpu {
 namespace {
 
-template <class T>
-constexpr convt_dtype real_dtype = sizeof(T) == sizeof(double) ? CONVT_F64 : CONVT_F32;
+// Outputs larger than this do not stay in a core's share of the last cache until somebody reads them.
+constexpr std::int64_t streamed_bytes = 32 << 20;
 
 // Centre and scale that a norm makes of its region's moments.
 template <class T>
@@ -92,6 +92,7 @@ class CpuExecutable : public Executable {
   void sink(const Frame& frame, const Work& work, std::int64_t index, const Tile<T>& value) const;
   void finish_pass(const Frame& frame, const Flight& flight) const;
   ImageView stored(const Frame& frame, const Shape& shape, std::int64_t image, std::int64_t index) const;
+  ImageView output(const Frame& frame, std::int64_t image) const;
 
   std::shared_ptr<const Schedule<T>> s_;
   std::vector<std::vector<T>> packed_;  // by pass, once the kernel is packed
@@ -227,6 +228,17 @@ ImageView CpuExecutable<T>::stored(const Frame& frame, const Shape& shape, std::
 }
 
 template <class T>
+ImageView CpuExecutable<T>::output(const Frame& frame, std::int64_t image) const {
+  const Descriptor& asked = *s_->program->asked;
+  const auto element = static_cast<std::int64_t>(size_of(asked.dtype));
+  const std::int64_t count = asked.output.channels * volume(asked.output.space);
+  ImageView view{static_cast<char*>(frame.call.output) + image * count * element, asked.dtype, asked.output_layout,
+                 asked.output.channels, asked.output.space};
+  view.stream = asked.output.count() * element > streamed_bytes;
+  return view;
+}
+
+template <class T>
 void CpuExecutable<T>::run_item(const Frame& frame, const Flight& flight, std::int64_t item, std::size_t slot) const {
   const PassPlan<T>& p = *flight.pass;
   const std::int64_t each = p.cut.blocking.images, group = item / (p.splits * p.tiles);
@@ -272,8 +284,8 @@ void CpuExecutable<T>::convolve(const Frame& frame, const Work& work) const {
     item.to.row_step = space[2];
   } else {
     item.to.data = frame.template at<T>(work.base + s_->tile);
-    item.to.image_step = work.channels.size() * box.pixels();
-    item.to.channel_step = box.pixels();
+    item.to.channel_step = tile_step<T>(box);
+    item.to.image_step = work.channels.size() * item.to.channel_step;
     item.to.plane_step = box.size[1] * box.size[2];
     item.to.row_step = box.size[2];
   }
@@ -289,7 +301,7 @@ void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int6
   value.box = p.box(work.tile_axes, 0);
   value.first_channel = work.channels.begin;
   value.channels = work.channels.size();
-  value.channel_step = value.box.pixels();
+  value.channel_step = tile_step<T>(value.box);
   value.data = frame.template at<T>(work.base + s_->tile) + index * value.channels * value.channel_step;
   if (p.pass.source == Pass::Source::store)
     s_->chain->read(stored(frame, p.pass.in, image, in_flight),
@@ -303,8 +315,8 @@ void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int6
   }
 
   std::size_t done = p.pass.begin, pools = 0;
-  const auto run_until = [&](std::size_t end) {
-    if (end > done) s_->chain->run({work.steps + done, end - done}, value, conv);
+  const auto run_until = [&](std::size_t end, const ImageView* to) {
+    if (end > done) s_->chain->run({work.steps + done, end - done}, value, conv, to);
     if (end > done) value.channels = std::min(value.channels, program.steps[end - 1].out.channels);
     done = end;
   };
@@ -324,7 +336,7 @@ void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int6
         return other.pass.sink == Pass::Sink::moments && other.pass.end == i;
       });
       if (from == s_->passes.end()) {
-        run_until(i);
+        run_until(i, nullptr);
         measure_here(frame, work, i, value);
       } else {
         bound.centre = frame.template at<T>(from->centre) + in_flight * bound.regions.count;
@@ -332,18 +344,20 @@ void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int6
       }
     }
     if (is_pool(step)) {
-      run_until(i);
+      run_until(i, nullptr);
       Tile<T> next = value;
       next.box = p.box(work.tile_axes, i + 1 - p.pass.begin);
-      next.channel_step = next.box.pixels();
+      next.channel_step = tile_step<T>(next.box);
       next.data = frame.template at<T>(work.base + s_->pooled[pools++ % 2]);
       s_->chain->pool(step, value, next);
       value = next;
       done = i + 1;
     }
   }
-  run_until(p.pass.end);
-  sink(frame, work, index, value);
+  const ImageView to = output(frame, image);
+  const bool written = p.pass.sink == Pass::Sink::output && done < p.pass.end;
+  run_until(p.pass.end, written ? &to : nullptr);
+  if (!written) sink(frame, work, index, value);
 }
 
 // Statistics of a norm over space whose regions all lie in this tile.
@@ -364,18 +378,13 @@ void CpuExecutable<T>::measure_here(const Frame& frame, const Work& work, std::s
 
 template <class T>
 void CpuExecutable<T>::sink(const Frame& frame, const Work& work, std::int64_t index, const Tile<T>& value) const {
-  const Descriptor& asked = *s_->program->asked;
   const PassPlan<T>& p = work.plan;
   const std::int64_t image = work.images.begin + index, in_flight = image - work.flight.images.begin;
   const std::int64_t place = in_flight * p.tiles + work.tile;
   switch (p.pass.sink) {
-    case Pass::Sink::output: {
-      const std::int64_t count = asked.output.channels * volume(asked.output.space);
-      auto* data =
-          static_cast<char*>(frame.call.output) + image * count * static_cast<std::int64_t>(size_of(asked.dtype));
-      s_->chain->write(value, {data, asked.dtype, asked.output_layout, asked.output.channels, asked.output.space});
+    case Pass::Sink::output:
+      s_->chain->write(value, output(frame, image));
       break;
-    }
     case Pass::Sink::moments: {
       std::int64_t before = value.first_channel / p.regions.channels_each;  // regions of channels before the tile's
       for (int a = 0; a < p.regions.axes; ++a) before *= value.box.size[static_cast<std::size_t>(a)];

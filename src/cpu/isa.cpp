@@ -4,6 +4,7 @@
 #include <hwy/detect_targets.h>
 
 #if HWY_ARCH_X86
+#include <cpuid.h>
 #define CONVT_ONLY_x86(...) __VA_ARGS__
 #else
 #define CONVT_ONLY_x86(...)
@@ -31,10 +32,15 @@ namespace {
 
 // What Highway's target of that name may use. Needs GCC or Clang on x86, where alone it is asked.
 #if HWY_ARCH_X86
+// Clang's __builtin_cpu_supports does not know it.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
 bool has_sse4() { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"); }
 bool has_avx2() {
   return has_sse4() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && has_f16c();
 }
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&

@@ -27,8 +27,9 @@ struct ChainKernels {
   // Steps that work pixel by pixel (Affine, Pointwise, Combine, norms and reductions over channels, norms over space
   // whose statistics are given), in place. A reduction leaves its result in channel 0, and the steps behind it see one
   // channel. `conv` has the convolution's own result, in the same box, for Combine steps that use it. The tile has all
-  // channels of the image, unless no step mixes channels.
-  void (*run)(std::span<const BoundStep<T>> steps, const Tile<T>& tile, const Tile<T>& conv);
+  // channels of the image, unless no step mixes channels. With `to`, the result goes there as by write(), and what is
+  // in the tile then is of no use.
+  void (*run)(std::span<const BoundStep<T>> steps, const Tile<T>& tile, const Tile<T>& conv, const ImageView* to);
   // One pool: from.box holds every pixel inside the image that the windows of to.box cover.
   void (*pool)(const Step& step, const Tile<T>& from, const Tile<T>& to);
   // A pool over the whole image: the fold of this tile's pixels, one per channel of the tile. Folds of several tiles

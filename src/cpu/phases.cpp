@@ -2,6 +2,7 @@
 #include "cpu/phases.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace convt::core::cpu {
@@ -29,6 +30,16 @@ Interval AxisPhases::positions(const Interval& outputs) const {
   return {floor_div(outputs.begin + padding, stride), floor_div(outputs.end - 1 + padding, stride) + 1};
 }
 
+Interval AxisPhases::inputs(const Interval& outputs) const {
+  Interval all = {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
+  for (const AxisClass& one : classes) {
+    const Interval q = positions(one, outputs);
+    if (q.size() <= 0) continue;
+    all = {std::min(all.begin, q.begin - one.shifts.back()), std::max(all.end, q.end - one.shifts.front())};
+  }
+  return all.begin < all.end ? all : Interval{0, 1};
+}
+
 AxisPhases phases_of(const Convolution& c, std::size_t axis, bool merged) {
   AxisPhases result;
   result.kernel = c.kernel[axis];
@@ -48,11 +59,6 @@ AxisPhases phases_of(const Convolution& c, std::size_t axis, bool merged) {
       same->phases.push_back(phase);
     else
       result.classes.push_back({{phase}, std::move(list)});
-  }
-  result.least_shift = result.classes.front().shifts.front();
-  for (const AxisClass& one : result.classes) {
-    result.least_shift = std::min(result.least_shift, one.shifts.front());
-    result.most_shift = std::max(result.most_shift, one.shifts.back());
   }
   return result;
 }

@@ -33,8 +33,7 @@ struct AxisClass {
 struct AxisPhases {
   std::int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
   std::vector<AxisClass> classes;  // none of them without taps
-  std::int64_t least_shift = 0, most_shift = 0;
-  bool complete = true;  // every phase has taps; where one has none, its outputs are zero
+  bool complete = true;            // every phase has taps; where one has none, its outputs are zero
 
   // The tap of a phase at one of its shifts.
   std::int64_t tap(std::int64_t phase, std::int64_t shift) const { return (shift * stride + phase) / dilation; }
@@ -44,10 +43,8 @@ struct AxisPhases {
   Interval positions(const AxisClass& axis_class, const Interval& outputs) const;
   // Of any of the stride's phases, with taps or without.
   Interval positions(const Interval& outputs) const;
-  // Inputs that those positions see; may reach outside the image.
-  Interval inputs(const Interval& positions) const {
-    return {positions.begin - most_shift, positions.end - least_shift};
-  }
+  // Inputs that the outputs in the interval see; may reach outside the image.
+  Interval inputs(const Interval& outputs) const;
   std::int64_t output(std::int64_t phase, std::int64_t position) const { return position * stride + phase - padding; }
 };
 

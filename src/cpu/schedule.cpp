@@ -167,12 +167,12 @@ void Schedule<T>::plan_slots() {
       }
       const Step* behind = level == 0 ? nullptr : &program->steps[p.pass.begin + level - 1];
       const std::int64_t all = behind == nullptr ? p.pass.in.channels : behind->out.channels;
-      const double values = static_cast<double>(largest[0]) * static_cast<double>(largest[1]) *
-                            static_cast<double>(largest[2]) *
-                            static_cast<double>(std::min(all, p.cut.blocking.channels));
-      overflow |= values * static_cast<double>(p.cut.blocking.images) > most_bytes / sizeof(T);
+      const double pixels =
+          static_cast<double>(largest[0]) * static_cast<double>(largest[1]) * static_cast<double>(largest[2]);
+      const std::int64_t channels = std::min(all, p.cut.blocking.channels);
+      overflow |= pixels * static_cast<double>(channels * p.cut.blocking.images) > most_bytes / sizeof(T);
       if (overflow) break;
-      const auto count = static_cast<std::int64_t>(values);
+      const std::int64_t count = tile_step<T>({{}, largest}) * channels;
       if (level == 0 && !direct_output) tile_size = std::max(tile_size, count * p.cut.blocking.images);
       if (level == 0 && program->keeps_conv()) conv_size = std::max(conv_size, count);
       if (pooled_here) {

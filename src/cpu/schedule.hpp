@@ -9,6 +9,7 @@
 #include "cpu/blocking.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/passes.hpp"
+#include "cpu/sizes.hpp"
 
 namespace convt::core::cpu {
 
@@ -21,6 +22,12 @@ struct Setup {
 
 // Places in the workspace, in bytes from its beginning.
 using Place = std::size_t;
+
+// From channel to channel of a tile with this box.
+template <class T>
+std::int64_t tile_step(const Box& box) {
+  return odd_lines<T>(box.pixels());
+}
 
 template <class T>
 struct PassPlan {

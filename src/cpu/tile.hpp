@@ -11,6 +11,9 @@
 
 namespace convt::core::cpu {
 
+template <class T>
+inline constexpr convt_dtype real_dtype = sizeof(T) == sizeof(double) ? CONVT_F64 : CONVT_F32;
+
 // A part of an image's space.
 struct Box {
   Axes origin{0, 0, 0}, size{1, 1, 1};
@@ -24,6 +27,7 @@ struct ImageView {
   convt_layout layout = CONVT_CHANNELS_FIRST;
   std::int64_t channels = 0;
   Axes space{1, 1, 1};
+  bool stream = false;  // written past the caches, where rows are whole vectors: nobody reads it soon
 };
 
 // Channels [first_channel, first_channel + channels) of a box of one image: element (c, pixel) at

@@ -2,8 +2,11 @@
 // Boxes of images in the caller's memory to and from rows of T.
 #pragma once
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 
 #include "cpu/kernels.hpp"
 #include "cpu/simd/convert-inl.hpp"
@@ -92,10 +95,25 @@ Place place_of(const Tile<T>& tile, const ImageView& image) {
   return Place(image.space, tile.box, size[1] * size[2], size[2]);
 }
 
-template <class T, class Stored>
-void write_first(const Tile<T>& tile, const ImageView& image) {
-  const Place place = place_of(tile, image);
-  const RowWriter<T, Stored> write_row{place.box.size[2]};
+// Whole vectors, to aligned places.
+template <class T>
+struct RowStreamer {
+  std::int64_t count;
+
+  HWY_INLINE void operator()(const T* from, T* to) const {
+    const hn::ScalableTag<T> tag;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
+    for (std::int64_t i = 0; i < count; i += lanes) hn::Stream(hn::LoadU(tag, from + i), tag, to + i);
+  }
+
+  static bool fits(const void* to, std::int64_t step) {
+    constexpr std::size_t bytes = Values<T>::lanes * sizeof(T);
+    return reinterpret_cast<std::uintptr_t>(to) % bytes == 0 && static_cast<std::size_t>(step) * sizeof(T) % bytes == 0;
+  }
+};
+
+template <class T, class Stored, class Writer>
+void write_rows(const Tile<T>& tile, const ImageView& image, const Place& place, const Writer& write_row) {
   const std::int64_t pixels = volume(image.space);
   for (std::int64_t c = 0; c < tile.channels; ++c) {
     Stored* const channel = static_cast<Stored*>(image.data) + (tile.first_channel + c) * pixels;
@@ -104,6 +122,20 @@ void write_first(const Tile<T>& tile, const ImageView& image) {
       for (std::int64_t h = 0; h < place.box.size[1]; ++h)
         write_row(rows + place.row(d, h), channel + place.pixel(d, h));
   }
+}
+
+template <class T, class Stored>
+void write_first(const Tile<T>& tile, const ImageView& image) {
+  const Place place = place_of(tile, image);
+  if constexpr (std::same_as<T, Stored>) {
+    const T* const first = static_cast<const T*>(image.data) + place.box.origin[2];
+    if (image.stream && RowStreamer<T>::fits(first, place.space[2]) && RowStreamer<T>::fits(first, place.box.size[2])) {
+      write_rows<T, Stored>(tile, image, place, RowStreamer<T>{place.box.size[2]});
+      hwy::FlushStream();
+      return;
+    }
+  }
+  write_rows<T, Stored>(tile, image, place, RowWriter<T, Stored>{place.box.size[2]});
 }
 
 // ---- Channels last: the transpose of a matrix, in squares of 16 bytes.

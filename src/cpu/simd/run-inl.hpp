@@ -205,8 +205,28 @@ inline bool mixes_channels(const Step& step) {
          });
 }
 
+// A strip to its place while it is in L1: the stores drain while the next strip is computed.
 template <class T>
-void run(std::span<const BoundStep<T>> steps, const Tile<T>& tile, const Tile<T>& conv) {
+HWY_NOINLINE void write_strip(const Strip<T>& strip, const ImageView& image) {
+  const std::int64_t pixels = volume(image.space);
+  for (std::int64_t offset = 0; offset < strip.count;) {
+    const Run run = dense_run_at(strip, offset, image.space);
+    T* to = static_cast<T*>(image.data) + strip.first_channel * pixels +
+            (run.at[0] * image.space[1] + run.at[1]) * image.space[2] + run.at[2];
+    const bool stream = image.stream && RowStreamer<T>::fits(to, run.count) && RowStreamer<T>::fits(to, pixels);
+    const RowWriter<T, T> write_row{run.count};
+    const RowStreamer<T> stream_row{run.count};
+    for (std::int64_t c = 0; c < strip.channels; ++c, to += pixels)
+      if (stream)
+        stream_row(strip.row(c) + offset, to);
+      else
+        write_row(strip.row(c) + offset, to);
+    offset += run.count;
+  }
+}
+
+template <class T>
+void run(std::span<const BoundStep<T>> steps, const Tile<T>& tile, const Tile<T>& conv, const ImageView* to) {
   constexpr std::int64_t budget = 24 * 1024 / sizeof(T);  // of 32 KiB L1, beside operands
   constexpr std::int64_t unit = Values<T>::lanes, whole = Four<T>::lanes;
   // A channels-last operand is read by lines that hold many channels.
@@ -220,6 +240,8 @@ void run(std::span<const BoundStep<T>> steps, const Tile<T>& tile, const Tile<T>
     block = std::min(pixels, budget / whole * whole);
     channels = std::clamp<std::int64_t>(budget / std::max<std::int64_t>(block, 1), 1, channels);
   }
+  const bool at_once = to != nullptr && to->layout == CONVT_CHANNELS_FIRST && to->dtype == real_dtype<T>;
+  std::int64_t left = tile.channels;
   for (std::int64_t c = 0; c < tile.channels; c += channels)
     for (std::int64_t begin = 0; begin < pixels; begin += block) {
       Strip<T> strip{tile.data + c * tile.channel_step + begin,
@@ -240,7 +262,16 @@ void run(std::span<const BoundStep<T>> steps, const Tile<T>& tile, const Tile<T>
         else
           visit_twin(*any, [&](const auto& op) { run_op(op, step, strip); });
       }
+      if (at_once) write_strip(strip, *to);
+      if (strip.channels < std::min(channels, tile.channels - c)) left = strip.channels;  // reduced
     }
+  if (at_once) {
+    if (to->stream) hwy::FlushStream();
+  } else if (to != nullptr) {
+    Tile<T> result = tile;
+    result.channels = left;
+    write(result, *to);
+  }
 }
 
 }  // namespace
