@@ -12,7 +12,7 @@ namespace {
 // first, and 5 from memory shared with other cores; two multipliers, two loads and one store per cycle.
 constexpr double cache_bytes = 1 << 20;
 constexpr double far_bytes_per_cycle = 5, input_bytes_per_cycle = 6;
-// Cuts are judged as if this many threads shared the items: enough for large machines, and the same on all.
+// Tiles whose sums are joined are judged as if this many threads shared the items, whatever the number really is.
 constexpr double nominal_threads = 8;
 // A call of the microkernel, beyond its products.
 constexpr double call_cycles = 30;
@@ -48,6 +48,7 @@ struct Model {
   const Pass& pass;
   KernelShape kernels;
   std::int64_t together;  // channels that must stay in one tile
+  double threads;         // that share the items
   std::vector<Phases> phases;
   std::vector<unsigned> masks;
 
@@ -131,13 +132,12 @@ struct Model {
     const double slow = 1 + std::clamp((bytes - 0.6 * cache_bytes) / cache_bytes, 0.0, 2.0);
     one += values / kernels.lanes * vector_cycles * steps * slow;
     const double items = sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / images);
-    const double splits =
-        std::clamp(static_cast<double>(pass.in.channels) / std::max<double>(16, static_cast<double>(together)), 1.0,
-                   nominal_threads);
-    const double shared = items * (items < nominal_threads ? splits : 1);
-    const double rounds = std::ceil(shared / nominal_threads);
+    const double splits = std::clamp(
+        static_cast<double>(pass.in.channels) / std::max<double>(16, static_cast<double>(together)), 1.0, threads);
+    const double shared = items * (items < threads ? splits : 1);
+    const double rounds = std::ceil(shared / threads);
     cut.cycles = one * items;
-    return cut.cycles * std::sqrt(rounds * nominal_threads / shared);
+    return cut.cycles * std::sqrt(rounds * threads / shared);
   }
 };
 
@@ -154,7 +154,7 @@ std::vector<std::int64_t> pieces(std::int64_t size, std::int64_t stride, bool wh
 }
 
 // Channels of one item: all, or a share of them where there are fewer items than threads can take.
-std::int64_t channels_of_item(const Model& model, double items, std::size_t threads) {
+std::int64_t channels_of_item(const Model& model, bool panel, double items, std::size_t threads) {
   const Convolution& c = model.program.convolution;
   const std::int64_t all = model.pass.in.channels;
   std::int64_t unit = std::max<std::int64_t>(model.together, model.kernels.most_rows);
@@ -165,7 +165,8 @@ std::int64_t channels_of_item(const Model& model, double items, std::size_t thre
   }
   if (unit % model.together != 0) unit = ceil_div(unit, model.together) * model.together;
   const std::int64_t units = ceil_div(all, unit);
-  const double wanted = 3 * static_cast<double>(threads) / items;  // three items per thread even out their ends
+  // Several items per thread even out their ends; but each reads its inputs, and gathers panels, for itself.
+  const double wanted = (panel ? 1 : 3) * static_cast<double>(threads) / items;
   const auto splits = std::min(static_cast<std::int64_t>(std::ceil(wanted)), units);
   if (threads <= 1 || items >= 2 * static_cast<double>(threads) || splits <= 1) return all;
   return ceil_div(units, splits) * unit;
@@ -181,7 +182,10 @@ bool may_merge(const Convolution& c, std::size_t axis, const KernelShape& kernel
 
 Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kernels, std::size_t threads,
                bool whole_image) {
-  Model model{program, pass, kernels, channels_together(program, pass), {}, {}};
+  const bool joins = pass.sink != Pass::Sink::output;
+  Model model{
+      program, pass, kernels, channels_together(program, pass), joins ? nominal_threads : static_cast<double>(threads),
+      {},      {}};
   const Convolution& c = program.convolution;
   const bool convolves = pass.source == Pass::Source::convolution;
   for (unsigned mask = 0; mask < 8; ++mask) {
@@ -207,8 +211,9 @@ Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kern
       for (const std::int64_t w : pieces(pass.out.space[2], c.stride[2], whole_image)) {
         Cut cut;
         cut.tile = {d, h, w};
-        // Rows are cut last: a tile of part of a row has more halo.
-        if (w < pass.out.space[2] && (h > 4 * c.stride[1] || d > 4 * c.stride[0])) continue;
+        // Rows are cut last, and not to less than a vector: a tile of part of a row has more halo.
+        if (w < pass.out.space[2] && (h > 4 * c.stride[1] || d > 4 * c.stride[0] || w < kernels.lanes * c.stride[2]))
+          continue;
         const Model::Sizes sizes = model.measure(cut.tile, model.phases.front());
         if (least < std::numeric_limits<double>::infinity() && !model.worth_a_look(sizes)) continue;
         for (std::size_t i = 0; i < model.phases.size(); ++i) {
@@ -234,7 +239,7 @@ Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kern
   const Model::Sizes sizes = model.measure(best.tile, model.phases.front());
   const double items =
       sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / static_cast<double>(best.blocking.images));
-  best.blocking.channels = channels_of_item(model, items, threads);
+  best.blocking.channels = channels_of_item(model, best.blocking.panel, items, threads);
   if (best.blocking.panel) {
     // A panel of a quarter of the cache, so that it stays there while rows of weights pass by.
     std::int64_t taps = 1;

@@ -21,8 +21,8 @@ struct Cut {
   double cycles = 0;  // of one thread, for the whole pass
 };
 
-// The tiles depend on the shape alone, so that sums taken tile by tile do not depend on the number of threads; only
-// how many channels go together does.
+// Where sums are taken tile by tile and joined, the tiles depend on the shape alone, so that results do not depend on
+// the number of threads.
 Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kernels, std::size_t threads,
                bool whole_image);
 

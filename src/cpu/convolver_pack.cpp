@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel, to the order that products read it in: for each split or group, class and block of rows, [depth][rows].
 #include <algorithm>
+#include <concepts>
 
 #include "cpu/convert.hpp"
 #include "cpu/convolver.hpp"
@@ -56,11 +57,7 @@ template <class E>
 void Convolver<T>::pack_taps(const E* from, const Interval& ins, std::int64_t outs, T* to) const {
   const std::int64_t taps = volume(convolution_.kernel);
   const Rows rows = rows_of(classes_.front(), outs);
-  struct Place {
-    T* at;
-    std::int64_t step;  // from channel to channel
-  };
-  std::vector<Place> places(static_cast<std::size_t>(taps));
+  std::vector<typename PackTaps<T>::Place> places(static_cast<std::size_t>(taps));
   for (std::int64_t b = 0; b < rows.blocks; ++b) {
     const std::int64_t begin = rows.begin(b), count = rows.begin(b + 1) - begin;
     for (const Class& one : classes_)
@@ -68,11 +65,15 @@ void Convolver<T>::pack_taps(const E* from, const Interval& ins, std::int64_t ou
         places[static_cast<std::size_t>(one.kernel_taps[static_cast<std::size_t>(t)])] = {
             to + outs * one.packed_before + (begin * ins_ + ins.begin * count) * one.taps + t * count,
             one.taps * count};
-    for (std::int64_t c = ins.begin; c < ins.end; ++c) {
-      const E* element = from + (c * outs_ + begin) * taps;
-      for (std::int64_t r = 0; r < count; ++r)
-        for (const Place& place : places) place.at[r] = to_real<T>(*element++);
-      for (Place& place : places) place.at += place.step;
+    const E* const first = from + (ins.begin * outs_ + begin) * taps;
+    if constexpr (std::same_as<E, T>) {
+      kernels_.pack_taps({first, ins.size(), outs_ * taps, count, taps, places.data()});
+    } else {
+      for (std::int64_t c = 0; c < ins.size(); ++c) {
+        const E* element = first + c * outs_ * taps;
+        for (std::int64_t r = 0; r < count; ++r)
+          for (const auto& place : places) place.at[c * place.step + r] = to_real<T>(*element++);
+      }
     }
   }
 }

@@ -44,7 +44,14 @@ void Convolver<T>::store(const Item& item, const Run& run, const Sums& sums) con
     out.rows = h.size();
     out.first_phase = first;
     out.phases = end - r;
-    for (std::int64_t i = 0; i < sums.images; ++i)
+    // Where an image is one row of positions, the images are the rows.
+    const bool by_image = d.size() == 1 && h.size() == 1;
+    if (by_image) {
+      out.rows = sums.images;
+      out.from_step = sums.image_step;
+      out.to_step = item.to.image_step;
+    }
+    for (std::int64_t i = 0; i < (by_image ? 1 : sums.images); ++i)
       for (std::int64_t q = d.begin; q < d.end; ++q) {
         out.from = run.sums + (r - sums.rows.begin) * run_step_ + i * sums.image_step +
                    (q - sums.d.begin) * sums.plane_step + (h.begin - sums.h.begin) * sums.row_step;

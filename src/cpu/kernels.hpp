@@ -88,6 +88,19 @@ struct Gather {
   T* to = nullptr;  // up to lanes - 1 elements behind the run are overwritten
 };
 
+// Rows of a kernel, of some input channels, to packed weights: tap t of row r of channel c, at
+// from[c*channel_step + r*taps + t], to places[t].at[c*places[t].step + r].
+template <class T>
+struct PackTaps {
+  struct Place {
+    T* at;
+    std::int64_t step;
+  };
+  const T* from = nullptr;
+  std::int64_t channels = 0, channel_step = 0, rows = 0, taps = 0;
+  const Place* places = nullptr;
+};
+
 template <class T>
 struct ConvKernels {
   int lanes, most_rows;
@@ -95,6 +108,7 @@ struct ConvKernels {
   void (*gemm)(const Gemm<T>&);
   void (*interleave)(const Interleave<T>&);
   void (*gather)(const Gather<T>&);
+  void (*pack_taps)(const PackTaps<T>&);
 };
 
 }  // namespace convt::core::cpu

@@ -54,7 +54,7 @@ AxisPhases phases_of(const Convolution& c, std::size_t axis, bool merged) {
   result.complete = static_cast<std::int64_t>(shifts.size()) == result.stride;
   for (auto& [phase, list] : shifts) {
     const auto same = std::find_if(result.classes.begin(), result.classes.end(),
-                                   [&](const AxisClass& one) { return merged && one.shifts == list; });
+                                   [&, &these = list](const AxisClass& one) { return merged && one.shifts == these; });
     if (same != result.classes.end())
       same->phases.push_back(phase);
     else

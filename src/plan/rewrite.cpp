@@ -181,22 +181,25 @@ struct PooledAxis {
   std::int64_t stride = 0, kernel = 0, padding = 0, dilation = 0;
   std::int64_t live = 0;  // taps that reach a window: their products were needed before
 };
-// Nothing when no convolution does it.
+// Nothing when no convolution does it, or only one with taps that are zero: a zero times an infinite input is not zero.
 std::optional<PooledAxis> pool_axis(const Convolution& c, std::size_t axis, std::int64_t window, std::int64_t stride) {
   if (c.stride[axis] % stride != 0 || c.kernel[axis] > most_taps) return std::nullopt;
   PooledAxis pooled;
-  std::int64_t first = 0, last = 0, step = 0;
+  std::int64_t first = 0, last = 0, step = 0, places = 0;
   for (std::int64_t tap = 0; tap < c.kernel[axis]; ++tap) {
     const TapRun run = windowed_places(c, axis, tap, window, stride);
     if (run.count == 0) continue;
+    const std::int64_t end = run.first + run.count;
+    places += pooled.live == 0 ? run.count : std::max<std::int64_t>(end - std::max(run.first, last + 1), 0);
     if (pooled.live++ == 0) first = std::min<std::int64_t>(run.first, 0);  // padding cannot be negative
     step = std::gcd(step, run.count > 1 ? 1 : run.first - first);
-    last = run.first + run.count - 1;
+    last = end - 1;
   }
   if (pooled.live == 0) return std::nullopt;
   pooled.stride = c.stride[axis] / stride;
   pooled.dilation = std::max<std::int64_t>(step, 1);
   pooled.kernel = (last - first) / pooled.dilation + 1;
+  if (pooled.kernel != places) return std::nullopt;
   pooled.padding = -first;
   return pooled;
 }
@@ -272,6 +275,17 @@ bool move_pool(Program& program) {
 
 }  // namespace
 
+// An axis with one input has any stride. With the kernel's size, each output has the one tap that it sees, and no
+// output has taps that only see the outside of the image.
+void spread_single_inputs(Program& program) {
+  Convolution& c = program.convolution;
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (c.input[a] != 1 || c.dilation[a] != 1 || c.kernel[a] <= c.stride[a]) continue;
+    c.stride[a] = c.kernel[a];
+    program.notes.push_back(fmt::format("axis {} has one input: stride {}", axis_letters[a], c.stride[a]));
+  }
+}
+
 Program rewrite(std::shared_ptr<const Descriptor> asked) {
   Program program;
   program.convolution = asked->convolution;
@@ -281,6 +295,7 @@ Program rewrite(std::shared_ptr<const Descriptor> asked) {
   while (merge_neighbours(program) || drop_identities(program) || cancel_shifts(program) || move_reduction(program) ||
          move_pool(program)) {
   }
+  spread_single_inputs(program);
   const Convolution& c = program.convolution;
   program.kernel_count = c.in_channels * (c.out_channels / c.groups) * volume(c.kernel);
   for (Step& step : program.steps)

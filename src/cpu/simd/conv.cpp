@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "cpu/simd/gemm-inl.hpp"
+#include "cpu/simd/rows-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace convt::core::cpu::CONVT_ISA {
@@ -50,8 +51,33 @@ void interleave_rows(const Interleave<T>& i) {
   }
 }
 
+// A row of more phases: matrices of (phase, position), transposed. The first outputs are of phases from `lead` on, then
+// come those before it.
+template <class T>
+void interleave_many(const Interleave<T>& i, const T* from, T* to) {
+  const std::int64_t whole = i.width / i.phases, behind = i.phases - i.lead;
+  const T* const wrapped = from + (i.common ? 1 : 0);
+  from += i.lead * i.phase_step;
+  transpose<T, T, T>({from, i.phase_step}, {to, i.phases}, behind, whole);
+  transpose<T, T, T>({wrapped, i.phase_step}, {to + behind, i.phases}, i.lead, whole);
+  for (std::int64_t x = whole * i.phases, p = 0; x < i.width; ++x, ++p)
+    to[x] = p < behind ? from[p * i.phase_step + whole] : wrapped[(p - behind) * i.phase_step + whole];
+}
+
+// Rows too short for vectors.
+inline constexpr std::int64_t short_row = 8;
+template <class T>
+void interleave_short(const Interleave<T>& i) {
+  const T* from[short_row];
+  for (std::int64_t x = 0; x < i.width; ++x)
+    from[x] = i.from + (i.lead + x) % i.phases * i.phase_step + (i.common ? (i.lead + x) / i.phases : x / i.phases);
+  for (std::int64_t y = 0; y < i.rows; ++y)
+    for (std::int64_t x = 0; x < i.width; ++x) i.to[y * i.to_step + x] = from[x][y * i.from_step];
+}
+
 template <class T>
 void interleave(const Interleave<T>& i) {
+  if (i.width <= short_row) return interleave_short(i);
   switch (i.phases) {
     case 1:
       return interleave_rows<T, 1>(i);
@@ -64,13 +90,7 @@ void interleave(const Interleave<T>& i) {
     default:
       break;
   }
-  for (std::int64_t y = 0; y < i.rows; ++y)
-    for (std::int64_t p = 0; p < std::min(i.phases, i.width); ++p) {
-      const T* from =
-          i.from + (i.lead + p) % i.phases * i.phase_step + (i.common ? (i.lead + p) / i.phases : 0) + y * i.from_step;
-      T* to = i.to + y * i.to_step;
-      for (std::int64_t x = p; x < i.width; x += i.phases) to[x] = *from++;
-    }
+  for (std::int64_t y = 0; y < i.rows; ++y) interleave_many(i, i.from + y * i.from_step, i.to + y * i.to_step);
 }
 
 template <class T>
@@ -90,6 +110,37 @@ void gather(const Gather<T>& g) {
     }
 }
 
+// Squares of (row, tap) are transposed: rows lie `taps` apart, the taps' places anywhere.
+template <class T>
+void pack_taps(const PackTaps<T>& p) {
+  const T* from = p.from;
+  for (std::int64_t c = 0; c < p.channels; ++c, from += p.channel_step) {
+    std::int64_t t = 0;
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (square<T> == 4) {
+      for (; t + 4 <= p.taps; t += 4) {
+        std::int64_t r = 0;
+        for (; r + 4 <= p.rows; r += 4) {
+          alignas(16) T block[16];
+          transpose_square<T, T, T>({from + r * p.taps + t, p.taps}, {block, 4});
+          for (std::int64_t i = 0; i < 4; ++i) {
+            const hn::FixedTag<T, 4> tag;
+            hn::StoreU(hn::Load(tag, block + 4 * i), tag, p.places[t + i].at + c * p.places[t + i].step + r);
+          }
+        }
+        for (; r < p.rows; ++r)
+          for (std::int64_t i = 0; i < 4; ++i)
+            p.places[t + i].at[c * p.places[t + i].step + r] = from[r * p.taps + t + i];
+      }
+    }
+#endif
+    for (; t < p.taps; ++t) {
+      T* const to = p.places[t].at + c * p.places[t].step;
+      for (std::int64_t r = 0; r < p.rows; ++r) to[r] = from[r * p.taps + t];
+    }
+  }
+}
+
 template <class T>
 const ConvKernels<T>& conv_kernels();
 
@@ -97,8 +148,13 @@ template <>
 const ConvKernels<CONVT_REAL>& conv_kernels<CONVT_REAL>() {
   using T = CONVT_REAL;
   static const ConvKernels<T> table = [] {
-    ConvKernels<T> t{
-        static_cast<int>(hn::Lanes(hn::ScalableTag<T>())), most_rows, {}, gemm<T>, interleave<T>, gather<T>};
+    ConvKernels<T> t{static_cast<int>(hn::Lanes(hn::ScalableTag<T>())),
+                     most_rows,
+                     {},
+                     gemm<T>,
+                     interleave<T>,
+                     gather<T>,
+                     pack_taps<T>};
     for (int rows = 1; rows <= most_rows; ++rows) t.most_vectors[rows] = most_vectors(rows);
     return t;
   }();
