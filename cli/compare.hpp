@@ -12,12 +12,14 @@ namespace convt::cli {
 
 // A result a is right where the exact value is b when
 //   |a - b| <= of_largest * (largest |b| of the tensor) + of_element * |b| + absolute.
-// NaN equals NaN alone; an infinity equals itself, or what lies beyond `limit`.
+// NaN equals NaN alone; an infinity equals itself, or what lies beyond `limit`. Where b is NaN and `any_for_nan`, every
+// a is right.
 struct Tolerance {
   double of_largest = 0;
   double of_element = 0;
   double absolute = 0;
   double limit = 0;  // the dtype's largest finite number
+  bool any_for_nan = false;
 
   double unit = 0;  // roundoff of the arithmetic: half the gap after 1
 };

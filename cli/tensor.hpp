@@ -36,7 +36,7 @@ std::vector<double> to_channels_first(std::vector<double> values, const TensorIn
 enum class Fill {
   unit,           // u
   signed_unit,    // 2u - 1
-  special_values  // 2u - 1, but in input and operands z & 63 == 0 is NaN, 1 is +Inf, 2 is -Inf
+  special_values  // 2u - 1, but in the input and in operands of its rank z & 63 == 0 is NaN, 1 is +Inf, 2 is -Inf
 };
 
 // Everything one execution reads.

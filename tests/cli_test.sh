@@ -6,7 +6,7 @@
 # With the second, built from cli_fault.c, also that its checks can fail.
 set -u
 export LC_ALL=C
-unset CONVT_ENGINE
+unset CONVT_ENGINE CONVT_ISA
 
 convt=${1:?usage: cli_test.sh path/to/convt [path/to/cli_fault.so]}
 fault=${2:-}
@@ -90,8 +90,9 @@ bad 2 "'leakyrelu'" ops leakyrelu
 good explain "$small"
 prints 'conv_transpose2d dtype=f32 batch=1 channels=3->8 input=5x4 kernel=3 stride=2 padding=1 \| bias \| gelu'
 prints '1x8x9x7'
-prints 'chosen +reference'
+prints 'chosen +cpu [a-z0-9]+$'
 good explain "$small" --engine reference --device cpu
+prints 'chosen +reference$'
 good explain conv-transpose3d-max-max-sum
 prints 'output +16x1x10x10x10'
 printf '%s\n\n# a comment\n  %s\n' "$small" 'conv_transpose1d channels=1->1 input=3 kernel=2' >"$folder/cases"
@@ -119,7 +120,7 @@ good demo --repeat 1
 for column in problem shape output engine error time GFLOP/s verdict; do prints "^problem.* $column|^$column"; done
 prints '[Rr]educed'
 prints '8x64x512x512'
-prints '^conv-transpose3d-max-max-sum .* reference .* ok$'
+prints '^conv-transpose3d-max-max-sum .* cpu .* ok$'
 prints '^conv-transpose3d-max-max-sum +1x32x8x8x8 k5 s2 p2  '
 prints_not FAIL
 checks=$((checks + 1)); [ "$(grep -c ' ok$' "$folder/out")" -eq 5 ] || fail "not five ok"
@@ -129,6 +130,9 @@ bad 2 'repeat' demo --repeat 0
 # ---- verify
 good verify --cases 50 --seed 1
 prints '^seed 1, 50 random cases$'
+prints '^50 passed, 0 failed$'
+prints '^engine cpu: 50 cases$'
+good verify --cases 50 --seed 1 --engine reference
 prints '^50 passed, 0 failed$'
 prints '^engine reference: 50 cases$'
 good verify --cases 5
@@ -144,6 +148,18 @@ bad 2 'random cases' verify --cases 3 "$small"
 run verify 'conv_transpose1d channels=1->1 input=3'
 exits 2
 says '^convt: .*kernel= is missing'
+
+# ---- every instruction set is one that can be asked for, and no other
+export CONVT_ISA=nonsuch
+bad 2 'CONVT_ISA: .* which have .*scalar \(got .nonsuch.\)' explain "$small"
+isas=$(sed -n 's/.* which have \(.*\) (got .*/\1/p' "$folder/err" | tr -d ,)
+for CONVT_ISA in $isas; do
+  good explain "$small"
+  prints "chosen +cpu $CONVT_ISA\$"
+  good verify --cases 200 --seed 11
+  prints '^200 passed, 0 failed$'
+done
+unset CONVT_ISA
 
 good verify --list --cases 300 --seed 7
 lines 300

@@ -276,20 +276,23 @@ class Result:
     output: np.ndarray  # float64, logical order
 
 
-def evaluate(text, seed, fill="signed", perturb=0.0):
-    """Runs a case in float64. `perturb` nudges every value in the chain but zeros, which are exact, up or down by that
-    fraction of its tensor's largest element: how far the output moves tells what its digits are worth."""
+def evaluate(text, seed, fill="signed", perturb=0.0, draw=0):
+    """Runs a case in float64. The fill "special_tensors" is "special" in the input and in operands that are whole
+    tensors, and "signed" in the others. `perturb` nudges every value in the chain but zeros, which are exact, up or down by that
+    fraction of its tensor's largest element, as `draw` has it: how far the output moves tells what its digits are
+    worth."""
     case = parse(text)
     stored, operands = [], []
 
     def nudged(x):
         if not perturb:
             return x
-        signs = np.where(hashed(seed, -1, x.numel()) & np.uint64(1), 1.0, -1.0).reshape(x.shape)
+        signs = np.where(hashed(seed, -1 - draw, x.numel()) & np.uint64(1), 1.0, -1.0).reshape(x.shape)
         return x + perturb * largest(x.numpy()) * torch.from_numpy(np.where(x == 0, 0.0, signs))
 
     def tensor(name, dtype, shape, layout=None):
-        held = round_to(data(seed, len(stored), math.prod(shape), fill, name), dtype)
+        its_fill = ("special" if layout else "signed") if fill == "special_tensors" else fill
+        held = round_to(data(seed, len(stored), math.prod(shape), its_fill, name), dtype)
         held = held.reshape(memory_shape(shape, layout))
         stored.append(held)
         return torch.from_numpy(np.ascontiguousarray(logical(to_double(held, dtype), layout)))
@@ -327,20 +330,23 @@ def largest(expected):
     return max(finite.max() if finite.size else 0.0, 1e-9)
 
 
-TOLERANCE = {"f64": 1e-12, "f32": 1e-6, "f16": 1e-12, "bf16": 1e-12}  # of the largest; 16 bits: or one ulp
+# Of the largest; 16 bits: or one ulp. The reference accumulates in float64 and rounds once, the others in float32.
+TOLERANCE = {"reference": {"f64": 1e-12, "f32": 1e-6, "f16": 1e-12, "bf16": 1e-12},
+             "cpu": {"f64": 1e-11, "f32": 1e-5, "f16": 1e-5, "bf16": 1e-5}}
+ENGINES = list(TOLERANCE)
 
 
-def mismatch(stored, dtype, expected, slack=0.0, doubtful=False):
-    """None if every element of a result in storage type agrees with the float64 oracle (same shape and order), else
-    what the worst one is. `slack` is an absolute error to allow beside the tolerance of the dtype; where `doubtful`,
-    any value will do."""
+def mismatch(stored, dtype, expected, engine, slack=0.0, doubtful=False):
+    """None if every element of an engine's result in storage type agrees with the float64 oracle (same shape and
+    order), else what the worst one is. `slack` is an absolute error to allow beside the tolerance of the dtype; where
+    `doubtful`, any value will do."""
     rounded = round_to(expected, dtype)
     got, want = to_double(stored, dtype), to_double(rounded, dtype)
     finite = np.isfinite(want) & np.isfinite(got)
     top = largest(expected)
     with np.errstate(invalid="ignore"):
         error = np.where(finite, np.abs(got - expected), np.inf)
-    allowed = TOLERANCE[dtype] * top + slack
+    allowed = TOLERANCE[engine][dtype] * top + slack
     good = (error <= allowed) | (got == want) | (np.isnan(got) & np.isnan(want)) | doubtful
     if dtype in ("f16", "bf16"):
         good |= finite & (np.abs(ordered(stored) - ordered(rounded)) <= 1)
@@ -351,13 +357,18 @@ def mismatch(stored, dtype, expected, slack=0.0, doubtful=False):
             f"expected {float(expected[worst])!r} (largest {top:.3g}, allowed {allowed:.3g})")
 
 
-def doubt(text, seed, fill, output):
-    """How far rounding errors of float64 inside the chain may move the oracle's output, and the elements whose value
+def rounding(engine, dtype):
+    """Twice the roundoff that an engine computes with."""
+    return 4e-16 if engine == "reference" or dtype == "f64" else 1.2e-7
+
+
+def doubt(text, seed, fill, output, unit=4e-16, draws=1):
+    """How far rounding errors of `unit` inside the chain may move the oracle's output, and the elements whose value
     means nothing, since such errors decide it. (A norm of a constant region makes noise of its input's last digit, and
     an infinite weight makes an infinity of either sign, or NaN, of that noise.)"""
     change, meaningless = np.zeros(output.shape), np.zeros(output.shape, bool)
-    for perturb in (4e-16, -4e-16):
-        moved = evaluate(text, seed, fill, perturb).output
+    for perturb, draw in ((sign * unit, draw) for draw in range(draws) for sign in (1, -1)):
+        moved = evaluate(text, seed, fill, perturb, draw).output
         finite = np.isfinite(moved) & np.isfinite(output)
         with np.errstate(invalid="ignore"):
             difference = np.where(finite, np.abs(moved - output), 0)

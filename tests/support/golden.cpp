@@ -45,14 +45,15 @@ std::uint16_t bits_of(convt_dtype dtype, double value) {
   return dtype == CONVT_F16 ? convt_f16_from_double(value).bits : convt_bf16_from_double(value).bits;
 }
 
-bool close(convt_dtype dtype, double got, double want, double largest) {
+bool close(convt_dtype dtype, double got, double want, double largest, const Tolerance& tolerance) {
+  if (std::isnan(want) && tolerance.any_for_nan) return true;
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got);
   const bool small = dtype == CONVT_F16 || dtype == CONVT_BF16;
-  if (small && ulps(bits_of(dtype, got), bits_of(dtype, want)) <= 1) return true;
+  if (small && ulps(bits_of(dtype, got), bits_of(dtype, want)) <= tolerance.ulps) return true;
   if (dtype == CONVT_F32) want = static_cast<float>(want);  // past the largest float it is infinite
   if (std::isinf(want) || std::isinf(got)) return got == want;
-  const double tolerance = dtype == CONVT_F32 ? 1e-6 : 1e-12;
-  return std::fabs(got - want) <= tolerance * largest;
+  const double of_largest = small ? tolerance.small : dtype == CONVT_F32 ? tolerance.f32 : tolerance.f64;
+  return std::fabs(got - want) <= of_largest * largest;
 }
 
 }  // namespace
@@ -114,13 +115,13 @@ Buffer golden_tensor(const GoldenCase& golden, std::size_t index, const convt_te
   return buffer;
 }
 
-std::string compare(const Buffer& got, const std::vector<double>& expected) {
+std::string compare(const Buffer& got, const std::vector<double>& expected, const Tolerance& tolerance) {
   if (got.count != expected.size()) return "the output has another size than the stored result";
   double largest = 1e-9;
   for (const double value : expected)
     if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
   for (std::size_t i = 0; i < got.count; ++i)
-    if (!close(got.dtype, got.get(i), expected[i], largest)) {
+    if (!close(got.dtype, got.get(i), expected[i], largest, tolerance)) {
       std::ostringstream text;
       text.precision(17);
       text << "element " << i << " is " << got.get(i) << ", expected " << expected[i] << " (largest " << largest << ")";

@@ -37,8 +37,20 @@ struct Buffer {
 // Tensor `index` of a case: 0 input, 1 kernel, 2 + i operand i.
 Buffer golden_tensor(const GoldenCase& golden, std::size_t index, const convt_tensor_info& info);
 
+// What an engine may be off by.
+struct Tolerance {
+  double f64, f32;   // of the largest magnitude that is expected
+  double small;      // the same for f16 and bf16,
+  int ulps;          // or this many units in the last place
+  bool any_for_nan;  // where NaN is expected, anything will do
+};
+// Accumulates in doubles and rounds once.
+inline constexpr Tolerance of_reference{1e-12, 1e-6, 1e-12, 1, false};
+// Accumulates in the type of the tensors, or in floats for 16 bits.
+inline constexpr Tolerance of_engine{1e-11, 1e-5, 1e-5, 1, false};
+
 // "" or what is wrong: the first element out of tolerance.
-std::string compare(const Buffer& got, const std::vector<double>& expected);
+std::string compare(const Buffer& got, const std::vector<double>& expected, const Tolerance& tolerance);
 
 std::size_t element_count(const convt_tensor_info& info);
 
