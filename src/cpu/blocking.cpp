@@ -43,14 +43,41 @@ double product_cycles(const KernelShape& k, double rows, double depth, double ve
   return blocks * cycles;
 }
 
+// One way to merge phases. The classes of an axis that have as many taps and phases cost the same: there can be
+// thousands of them, of one or two kinds.
+struct Merging {
+  struct Kind {
+    std::int64_t taps, phases;
+    double count;  // of classes
+  };
+  unsigned mask = 0;
+  Phases phases;
+  std::array<std::vector<Kind>, 3> kinds;
+  bool even_rows = true;  // all classes of W have as many phases, as the direct way needs
+
+  Merging(const Convolution& convolution, unsigned merged) : mask(merged), phases(phases_of(convolution, merged)) {
+    for (std::size_t a = 0; a < 3; ++a)
+      for (const AxisClass& one : phases.axis[a].classes) {
+        const auto taps = static_cast<std::int64_t>(one.shifts.size());
+        const auto count = static_cast<std::int64_t>(one.phases.size());
+        const auto same = std::find_if(kinds[a].begin(), kinds[a].end(),
+                                       [&](const Kind& kind) { return kind.taps == taps && kind.phases == count; });
+        if (same != kinds[a].end())
+          ++same->count;
+        else
+          kinds[a].push_back({taps, count, 1});
+      }
+    for (const Kind& kind : kinds[2]) even_rows &= kind.phases == kinds[2].front().phases;
+  }
+};
+
 struct Model {
   const Program& program;
   const Pass& pass;
   KernelShape kernels;
   std::int64_t together;  // channels that must stay in one tile
   double threads;         // that share the items
-  std::vector<Phases> phases;
-  std::vector<unsigned> masks;
+  std::vector<Merging> mergings;
 
   // One tile's sizes.
   struct Sizes {
@@ -58,16 +85,17 @@ struct Model {
     double tiles = 1, conv_pixels = 1;
   };
 
-  Sizes measure(const Axes& tile, const Phases& any) const {
+  Sizes measure(const Axes& tile) const {
     Sizes sizes;
+    const Phases& merged = mergings.back().phases;  // the fewest classes
     for (std::size_t a = 0; a < 3; ++a) {
       const std::int64_t all = pass.out.space[a], count = ceil_div(all, tile[a]);
       const std::int64_t index = count > 2 ? 1 : 0;  // one that is not at an edge, if there is
       const Interval out{index * tile[a], std::min((index + 1) * tile[a], all)};
       const Interval conv = walk_back(program, pass, a, out).front();
       sizes.conv[a] = conv.size();
-      sizes.positions[a] = any.axis[a].positions(conv).size();
-      sizes.extent[a] = any.axis[a].inputs(conv).size();
+      sizes.positions[a] = merged.axis[a].positions(conv).size();
+      sizes.extent[a] = merged.axis[a].inputs(conv).size();
       sizes.tiles *= static_cast<double>(count);
       sizes.conv_pixels *= static_cast<double>(conv.size());
     }
@@ -82,36 +110,49 @@ struct Model {
     return bytes < 4 * cache_bytes && bytes > cache_bytes / 32;
   }
 
-  double convolution_cycles(const Cut& cut, const Phases& p, const Sizes& sizes) const {
+  // Of one class: its products, and the way of its inputs and outputs.
+  double class_cycles(const Cut& cut, const std::array<const Merging::Kind*, 3>& kinds, const Sizes& sizes) const {
     const Convolution& c = program.convolution;
-    const auto ins = static_cast<double>(c.in_channels / c.groups),
-               outs = static_cast<double>(c.out_channels / c.groups);
+    const auto images = static_cast<double>(cut.blocking.images);
+    double depth = static_cast<double>(c.in_channels / c.groups), rows = static_cast<double>(c.out_channels / c.groups);
+    Axes q{};
+    for (std::size_t a = 0; a < 3; ++a) {
+      depth *= static_cast<double>(kinds[a]->taps);
+      rows *= static_cast<double>(kinds[a]->phases);
+      // Positions: those of all phases, or about a phase's share.
+      q[a] = kinds[a]->phases > 1 ? sizes.positions[a] : ceil_div(sizes.conv[a], c.stride[a]);
+    }
+    if (cut.blocking.panel) {
+      const double runs = std::ceil(images * static_cast<double>(volume(q)) / kernels.lanes);
+      const double copies = depth * images * static_cast<double>(q[0] * q[1]) *
+                            (2 + 2 * std::ceil(static_cast<double>(q[2]) / kernels.lanes));
+      return product_cycles(kernels, rows, depth, runs) + copies + rows * runs * kernels.lanes * 1.2;
+    }
+    const std::int64_t end_to_end = ceil_div((q[1] - 1) * sizes.extent[2] + q[2], kernels.lanes);
+    const std::int64_t plane = std::min(end_to_end, q[1] * ceil_div(q[2], kernels.lanes));
+    return product_cycles(kernels, rows, depth, static_cast<double>(q[0] * plane)) +
+           rows * static_cast<double>(q[0]) * (plane_cycles + static_cast<double>(q[1]) * row_cycles);
+  }
+
+  double convolution_cycles(const Cut& cut, const Merging& merging, const Sizes& sizes) const {
+    const Convolution& c = program.convolution;
     const auto groups = static_cast<double>(c.groups), images = static_cast<double>(cut.blocking.images);
     const double image = static_cast<double>(volume(sizes.extent));
     const auto element = static_cast<double>(kernels.element);
-    double cycles = 0, weights = 0;
-    for (std::int64_t i = 0; i < p.count(); ++i) {
-      const ClassAxes axes = p.at(i);
-      const double depth = ins * static_cast<double>(tap_count(axes));
-      const double rows = outs * static_cast<double>(phase_count(axes));
-      weights += groups * depth * rows * element;
-      Axes q{};
-      for (std::size_t a = 0; a < 3; ++a)  // positions of a class: those of all phases, or about a phase's share
-        q[a] = axes[a]->phases.size() > 1 ? sizes.positions[a] : ceil_div(sizes.conv[a], c.stride[a]);
-      if (cut.blocking.panel) {
-        const double runs = std::ceil(images * static_cast<double>(volume(q)) / kernels.lanes);
-        const double copies = depth * images * static_cast<double>(q[0] * q[1]) *
-                              (2 + 2 * std::ceil(static_cast<double>(q[2]) / kernels.lanes));
-        cycles += groups * (product_cycles(kernels, rows, depth, runs) + copies + rows * runs * kernels.lanes * 1.2);
-      } else {
-        const std::int64_t end_to_end = ceil_div((q[1] - 1) * sizes.extent[2] + q[2], kernels.lanes);
-        const std::int64_t plane = std::min(end_to_end, q[1] * ceil_div(q[2], kernels.lanes));
-        cycles += groups * product_cycles(kernels, rows, depth, static_cast<double>(q[0] * plane));
-        cycles += groups * rows * static_cast<double>(q[0]) * (plane_cycles + static_cast<double>(q[1]) * row_cycles);
-      }
-    }
+    double cycles = 0;
+    for (const Merging::Kind& d : merging.kinds[0])
+      for (const Merging::Kind& h : merging.kinds[1])
+        for (const Merging::Kind& w : merging.kinds[2])
+          cycles += groups * d.count * h.count * w.count * class_cycles(cut, {&d, &h, &w}, sizes);
+    const double weights = static_cast<double>(program.kernel_count) * element;
     const double patch = static_cast<double>(c.in_channels) * images * image * element;
-    const double kept = cut.blocking.panel ? 0.4 * cache_bytes : patch;  // what every block of rows reads again
+    // What every block of rows reads again; a panel is small, but all rows' sums wait beside it.
+    double rows = static_cast<double>(c.out_channels / c.groups), run = images;
+    for (std::size_t a = 0; a < 3; ++a) {
+      rows *= static_cast<double>(merging.kinds[a].front().phases);
+      run *= static_cast<double>(sizes.positions[a]);
+    }
+    const double kept = cut.blocking.panel ? 0.4 * cache_bytes + rows * run * element : patch;
     cycles *= 1 + 0.15 * std::clamp((kept - cache_bytes) / cache_bytes, 0.0, 4.0);
     const double rows_read =
         static_cast<double>(c.in_channels) * images * static_cast<double>(sizes.extent[0] * sizes.extent[1]);
@@ -123,13 +164,13 @@ struct Model {
     return cycles;
   }
 
-  double cycles(Cut& cut, const Phases& p, const Sizes& sizes) const {
+  double cycles(Cut& cut, const Merging& merging, const Sizes& sizes) const {
     const double images = static_cast<double>(cut.blocking.images);
     const double steps = static_cast<double>(pass.end - pass.begin) + 1;
     const double values = images * static_cast<double>(pass.in.channels) * sizes.conv_pixels;
-    double one = pass.source == Pass::Source::convolution ? convolution_cycles(cut, p, sizes) : 0;
+    double one = pass.source == Pass::Source::convolution ? convolution_cycles(cut, merging, sizes) : 0;
     const double bytes = values * static_cast<double>(kernels.element);
-    const double slow = 1 + std::clamp((bytes - 0.6 * cache_bytes) / cache_bytes, 0.0, 2.0);
+    const double slow = 1 + 2 * std::clamp((bytes - 0.4 * cache_bytes) / cache_bytes, 0.0, 2.0);
     one += values / kernels.lanes * vector_cycles * steps * slow;
     const double items = sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / images);
     const double splits = std::clamp(
@@ -185,66 +226,66 @@ Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kern
   const bool joins = pass.sink != Pass::Sink::output;
   Model model{
       program, pass, kernels, channels_together(program, pass), joins ? nominal_threads : static_cast<double>(threads),
-      {},      {}};
+      {}};
   const Convolution& c = program.convolution;
   const bool convolves = pass.source == Pass::Source::convolution;
   for (unsigned mask = 0; mask < 8; ++mask) {
     bool useful = true;
     for (std::size_t a = 0; a < 3; ++a) useful &= (mask >> a & 1U) == 0 || (convolves && may_merge(c, a, kernels));
     if (!useful) continue;
-    model.phases.push_back(phases_of(c, mask));
-    model.masks.push_back(mask);
+    model.mergings.emplace_back(c, mask);
     if (!convolves) break;
   }
 
   Cut best;
   double least = std::numeric_limits<double>::infinity();
-  const auto consider = [&](Cut cut, const Phases& phases, const Model::Sizes& sizes) {
-    const double score = model.cycles(cut, phases, sizes);
+  const auto consider = [&](Cut cut, const Merging& merging, const Model::Sizes& sizes) {
+    const double score = model.cycles(cut, merging, sizes);
     if (score < least || std::isinf(least)) {
       least = score;
       best = cut;
     }
   };
-  for (const std::int64_t d : pieces(pass.out.space[0], c.stride[0], whole_image))
-    for (const std::int64_t h : pieces(pass.out.space[1], c.stride[1], whole_image))
-      for (const std::int64_t w : pieces(pass.out.space[2], c.stride[2], whole_image)) {
-        Cut cut;
-        cut.tile = {d, h, w};
-        // Rows are cut last, and not to less than a vector: a tile of part of a row has more halo.
-        if (w < pass.out.space[2] && (h > 4 * c.stride[1] || d > 4 * c.stride[0] || w < kernels.lanes * c.stride[2]))
-          continue;
-        const Model::Sizes sizes = model.measure(cut.tile, model.phases.front());
-        if (least < std::numeric_limits<double>::infinity() && !model.worth_a_look(sizes)) continue;
-        for (std::size_t i = 0; i < model.phases.size(); ++i) {
-          cut.blocking = Blocking{};
-          cut.blocking.merged = model.masks[i];
-          // Directly, the classes of W must have the same number of rows.
-          const AxisPhases& w_axis = model.phases[i].axis[2];
-          const bool even = std::all_of(w_axis.classes.begin(), w_axis.classes.end(), [&](const AxisClass& one) {
-            return one.phases.size() == w_axis.classes.front().phases.size();
-          });
-          if (even) consider(cut, model.phases[i], sizes);
-          if (!convolves) continue;
-          cut.blocking.panel = true;
-          // Several small images make one run of a few blocks of positions.
-          if (cut.tile == pass.out.space) {
-            const std::int64_t run = 20 * kernels.lanes, each = std::max<std::int64_t>(volume(sizes.positions), 1);
-            cut.blocking.images = std::clamp<std::int64_t>(run / each, 1, std::max<std::int64_t>(pass.in.batch, 1));
+  const auto search = [&](bool selective) {
+    for (const std::int64_t d : pieces(pass.out.space[0], c.stride[0], whole_image))
+      for (const std::int64_t h : pieces(pass.out.space[1], c.stride[1], whole_image))
+        for (const std::int64_t w : pieces(pass.out.space[2], c.stride[2], whole_image)) {
+          Cut cut;
+          cut.tile = {d, h, w};
+          // Rows are cut last, and not to less than a vector: a tile of part of a row has more halo.
+          if (w < pass.out.space[2] && (h > 4 * c.stride[1] || d > 4 * c.stride[0] || w < kernels.lanes * c.stride[2]))
+            continue;
+          const Model::Sizes sizes = model.measure(cut.tile);
+          if (selective && !model.worth_a_look(sizes)) continue;
+          for (const Merging& merging : model.mergings) {
+            cut.blocking = Blocking{};
+            cut.blocking.merged = merging.mask;
+            if (merging.even_rows) consider(cut, merging, sizes);
+            if (!convolves) continue;
+            cut.blocking.panel = true;
+            // Several small images make one run of a few blocks of positions.
+            if (cut.tile == pass.out.space) {
+              const std::int64_t run = 20 * kernels.lanes, each = std::max<std::int64_t>(volume(sizes.positions), 1);
+              cut.blocking.images = std::clamp<std::int64_t>(run / each, 1, std::max<std::int64_t>(pass.in.batch, 1));
+            }
+            consider(cut, merging, sizes);
           }
-          consider(cut, model.phases[i], sizes);
         }
-      }
+  };
+  search(true);
+  if (std::isinf(least)) search(false);
 
-  const Model::Sizes sizes = model.measure(best.tile, model.phases.front());
+  const Model::Sizes sizes = model.measure(best.tile);
   const double items =
       sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / static_cast<double>(best.blocking.images));
   best.blocking.channels = channels_of_item(model, best.blocking.panel, items, threads);
   if (best.blocking.panel) {
     // A panel of a quarter of the cache, so that it stays there while rows of weights pass by.
     std::int64_t taps = 1;
-    const Phases phases = phases_of(c, best.blocking.merged);
-    for (std::int64_t i = 0; i < phases.count(); ++i) taps = std::max(taps, tap_count(phases.at(i)));
+    for (const auto& kinds : model.mergings.front().kinds)
+      taps *= std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
+                return a.taps < b.taps;
+              })->taps;
     const std::int64_t run = volume(sizes.positions) * best.blocking.images;
     const auto room = static_cast<std::int64_t>(0.3 * cache_bytes) / kernels.element;
     best.blocking.chunk =

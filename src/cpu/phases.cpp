@@ -18,6 +18,7 @@ Interval AxisPhases::positions(std::int64_t phase, const Interval& outputs) cons
 }
 
 Interval AxisPhases::positions(const AxisClass& axis_class, const Interval& outputs) const {
+  if (static_cast<std::int64_t>(axis_class.phases.size()) == stride) return positions(outputs);
   Interval all = positions(axis_class.phases.front(), outputs);
   for (const std::int64_t phase : axis_class.phases) {
     const Interval one = positions(phase, outputs);
@@ -53,8 +54,8 @@ AxisPhases phases_of(const Convolution& c, std::size_t axis, bool merged) {
   }
   result.complete = static_cast<std::int64_t>(shifts.size()) == result.stride;
   for (auto& [phase, list] : shifts) {
-    const auto same = std::find_if(result.classes.begin(), result.classes.end(),
-                                   [&, &these = list](const AxisClass& one) { return merged && one.shifts == these; });
+    const auto same = std::find_if(merged ? result.classes.begin() : result.classes.end(), result.classes.end(),
+                                   [&these = list](const AxisClass& one) { return one.shifts == these; });
     if (same != result.classes.end())
       same->phases.push_back(phase);
     else
