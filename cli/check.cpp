@@ -31,6 +31,9 @@ Variation vary(std::uint64_t seed, const Problem& problem) {
   Random random(~seed);  // not the stream that drew the case
   Variation v{};
   v.fill = random.pick({Fill::signed_unit, Fill::signed_unit, Fill::signed_unit, Fill::unit, Fill::special_values});
+  // One NaN makes every output of a norm over space NaN, and nothing would be left to compare.
+  for (const std::string_view norm : {"instance_norm", "group_norm", "trailing"})
+    if (v.fill == Fill::special_values && problem.chain.find(norm) != std::string::npos) v.fill = Fill::signed_unit;
   v.execution.own_workspace = random.chance(50);
   v.execution.pack_kernel = random.chance(30);
   v.execution.guard = random.chance(50) ? 64 : 67;

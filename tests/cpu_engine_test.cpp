@@ -241,6 +241,10 @@ TEST_P(CpuEngine, Shapes) {
           "conv_transpose2d channels=48->48 groups=48 input=9x20 kernel=4 stride=2 padding=1 | bias | silu",
           "conv_transpose2d channels=12->60 groups=3 input=6x9 kernel=3 stride=2 | group_norm(6)",
           "conv_transpose2d channels=1->1 input=1 kernel=1",
+          "conv_transpose2d channels=2->4 input=256 kernel=2 stride=2 | max_pool(3, stride=1, padding=1) | add(conv)",
+          "conv_transpose1d channels=1->300000 input=1 kernel=1 | relu | max_pool(1) | add(conv)",
+          "conv_transpose1d channels=8->1 input=1 kernel=2 stride=2 dilation=400000001 padding=200000001 "
+          "output_padding=1",
           "conv_transpose3d dtype=f16 layout=channels_last channels=3->5 input=3x4x20 kernel=3 stride=2 dilation=2",
       },
       GetParam(), {"direct", "panel", "merged", "splits"});
@@ -281,6 +285,7 @@ TEST_P(CpuEngine, WholeImages) {
           volume + "dtype=f16 | layer_norm(trailing=4) | add(tensor)",
           volume + "dtype=bf16 layout=channels_first->channels_last | instance_norm | global_avg_pool",
           "conv_transpose1d channels=2->3 input=50000 kernel=4 stride=2 | tanh | instance_norm | relu | sum",
+          "conv_transpose2d channels=2->16 input=128 kernel=2 stride=2 | instance_norm | max_pool(2) | instance_norm",
       },
       GetParam(), {"passes"});
 }

@@ -160,7 +160,9 @@ struct Model {
     if (weights > 0.5 * cache_bytes) cycles += 0.5 * weights / far_bytes_per_cycle;
     const double stored = images * static_cast<double>(c.out_channels) * sizes.conv_pixels;
     cycles += stored / kernels.lanes * vector_cycles;
-    if (patch / element > most_elements) cycles = std::numeric_limits<double>::infinity();
+    // Channels are padded to an odd number of cache lines.
+    const double padded = static_cast<double>(c.in_channels) * (images * image + 128 / element);
+    if (padded > most_elements) cycles = std::numeric_limits<double>::infinity();
     return cycles;
   }
 

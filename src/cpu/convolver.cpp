@@ -25,7 +25,8 @@ Convolver<T>::Convolver(const Convolution& convolution, const Blocking& blocking
   image_step_ = volume(extent_);
   channel_step_ = odd_lines<T>(image_step_ * blocking_.images);
   const std::int64_t in_channels = std::max<std::int64_t>(blocking_.channels / outs_, 1) * ins_;
-  patch_size_ = channel_step_ * in_channels + kernels_.lanes;
+  // Vectors reach beyond the last row, and classes of W with fewer positions than others beyond theirs.
+  patch_size_ = channel_step_ * in_channels + 2 * kernels_.lanes;
 
   std::int64_t deepest = 0, most_phases = 1;
   for (std::int64_t i = 0; i < phases_.count(); ++i) {

@@ -63,12 +63,11 @@ class Convolver {
   Convolver(const Convolver&) = delete;  // classes point into phases_
   Convolver& operator=(const Convolver&) = delete;
 
-  const Blocking& blocking() const { return blocking_; }
   std::int64_t packed_size() const;   // in elements
   std::int64_t scratch_size() const;  // in elements, for one item at a time
   std::int64_t splits() const;        // of the output channels
 
-  // The share `part` of `parts` of packing. The kernel is (in_channels, out_channels/groups, taps).
+  // One of pack_parts() shares of packing. The kernel is (in_channels, out_channels/groups, taps).
   std::int64_t pack_parts() const;
   void pack(const void* kernel, convt_dtype dtype, std::int64_t part, T* packed) const;
 
@@ -105,7 +104,7 @@ class Convolver {
     std::array<Interval, 3> inputs;
     T *patch = nullptr, *sums = nullptr, *panel = nullptr, *row = nullptr;
     std::int32_t* starts = nullptr;   // of a run's vectors
-    std::int32_t* columns = nullptr;  // where the positions of each class of W begin
+    std::int32_t* columns = nullptr;  // where the positions of each class of W begin; -1: it has none
     Interval outs;                    // output channels
   };
 

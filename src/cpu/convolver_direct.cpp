@@ -31,7 +31,7 @@ void Convolver<T>::run_direct(const Item& item, const Run& run) const {
   for (std::size_t w = 0; w < w_classes; ++w) {
     const Interval columns = phases_.axis[2].positions(phases_.axis[2].classes[w], item.outputs[2]);
     width = std::max(width, columns.size());
-    run.columns[w] = static_cast<std::int32_t>(columns.begin - run.inputs[2].begin);
+    run.columns[w] = columns.size() > 0 ? static_cast<std::int32_t>(columns.begin - run.inputs[2].begin) : -1;
   }
   if (width <= 0) return;
   for (std::size_t first = 0; first < classes_.size(); first += w_classes) {
@@ -57,6 +57,7 @@ void Convolver<T>::run_direct(const Item& item, const Run& run) const {
         for (std::int64_t p = 0; p < d.size(); p += vectors.run) {
           const std::int64_t planes = std::min(vectors.run, d.size() - p);
           for (std::size_t w = 0; w < w_classes; ++w) {
+            if (run.columns[w] < 0) continue;  // no output of these phases
             const Class& its = classes_[first + w];
             const std::int64_t depth = ins_ * its.taps;
             kernels_.gemm({.x = x + p * plane + run.columns[w],

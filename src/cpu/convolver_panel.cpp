@@ -24,7 +24,8 @@ void Convolver<T>::run_panel(const Item& item, const Run& run) const {
         width = std::max(width, aw.positions(one.axes[2][w], item.outputs[2]).size());
       if (q[0].size() <= 0 || q[1].size() <= 0 || width <= 0) continue;
       for (std::size_t w = 0; w < together; ++w) {
-        q[2].begin = aw.positions(one.axes[2][w], item.outputs[2]).begin;
+        q[2] = aw.positions(one.axes[2][w], item.outputs[2]);
+        if (q[2].size() <= 0) continue;  // no output of these phases
         q[2].end = q[2].begin + width;
         PanelRun panel{.group = group - first_group, .outs = outs, .positions = q};
         panel.sums = run.sums + as_index(w) * panel_class_step_;

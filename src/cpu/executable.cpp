@@ -88,6 +88,8 @@ class CpuExecutable : public Executable {
   void run_item(const Frame& frame, const Flight& flight, std::int64_t item, std::size_t slot) const;
   void convolve(const Frame& frame, const Work& work) const;
   void run_image(const Frame& frame, const Work& work, std::int64_t index) const;
+  bool uses_conv_between(std::size_t begin, std::size_t end) const;
+  void crop(const Frame& frame, const Work& work, const Box& box, Tile<T>& conv) const;
   void measure_here(const Frame& frame, const Work& work, std::size_t step, const Tile<T>& value) const;
   void sink(const Frame& frame, const Work& work, std::int64_t index, const Tile<T>& value) const;
   void finish_pass(const Frame& frame, const Flight& flight) const;
@@ -316,6 +318,8 @@ void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int6
 
   std::size_t done = p.pass.begin, pools = 0;
   const auto run_until = [&](std::size_t end, const ImageView* to) {
+    if (uses_conv_between(done, end) && (conv.box.size != value.box.size || conv.box.origin != value.box.origin))
+      crop(frame, work, value.box, conv);
     if (end > done) s_->chain->run({work.steps + done, end - done}, value, conv, to);
     if (end > done) value.channels = std::min(value.channels, program.steps[end - 1].out.channels);
     done = end;
@@ -358,6 +362,32 @@ void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int6
   const bool written = p.pass.sink == Pass::Sink::output && done < p.pass.end;
   run_until(p.pass.end, written ? &to : nullptr);
   if (!written) sink(frame, work, index, value);
+}
+
+template <class T>
+bool CpuExecutable<T>::uses_conv_between(std::size_t begin, std::size_t end) const {
+  for (std::size_t i = begin; i < end; ++i)
+    if (uses_conv(s_->program->steps[i])) return true;
+  return false;
+}
+
+// The convolution's own result, without the halo that pools on the way needed.
+template <class T>
+void CpuExecutable<T>::crop(const Frame& frame, const Work& work, const Box& box, Tile<T>& conv) const {
+  Tile<T> part = conv;
+  part.box = box;
+  part.channel_step = tile_step<T>(box);
+  part.data = frame.template at<T>(work.base + s_->conv_part);
+  for (std::int64_t c = 0; c < conv.channels; ++c)
+    for (std::int64_t d = 0; d < box.size[0]; ++d)
+      for (std::int64_t h = 0; h < box.size[1]; ++h) {
+        const Axes at{box.origin[0] + d - conv.box.origin[0], box.origin[1] + h - conv.box.origin[1],
+                      box.origin[2] - conv.box.origin[2]};
+        const T* from =
+            conv.data + c * conv.channel_step + (at[0] * conv.box.size[1] + at[1]) * conv.box.size[2] + at[2];
+        std::copy_n(from, box.size[2], part.data + c * part.channel_step + (d * box.size[1] + h) * box.size[2]);
+      }
+  conv = part;
 }
 
 // Statistics of a norm over space whose regions all lie in this tile.

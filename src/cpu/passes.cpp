@@ -77,14 +77,19 @@ std::vector<Pass> passes_of(const Program& program, Between between, bool whole_
   Pass restart = pass;  // where a recomputing pass begins
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
-    const bool moments = needs_space(step) && !whole_image, fold = folds_space(step) && !whole_image;
+    const auto rest = program.steps.begin() + static_cast<std::ptrdiff_t>(i);
+    const bool conv_later = std::any_of(rest, program.steps.end(), [](const Step& later) { return uses_conv(later); });
+    const bool moments = needs_space(step) && !whole_image;
+    // Behind a fold there is no convolution any more; a step that wants its result keeps the pool in the tile.
+    const bool fold = folds_space(step) && !whole_image && !conv_later;
     if (!moments && !fold) continue;
     pass.sink = moments ? Pass::Sink::moments : Pass::Sink::fold;
     pass.end = i;
     pass.out = step.in;
-    const bool conv_later = std::any_of(program.steps.begin() + static_cast<std::ptrdiff_t>(i), program.steps.end(),
-                                        [](const Step& later) { return uses_conv(later); });
-    pass.stores = moments && between == Between::store && !conv_later;
+    // A pass that reads the store may write it too where every tile keeps to its own place: not behind a pool.
+    const auto first = program.steps.begin() + static_cast<std::ptrdiff_t>(pass.begin);
+    const bool moves = pass.source == Pass::Source::store && std::any_of(first, rest, is_pool);
+    pass.stores = moments && between == Between::store && !conv_later && !moves;
     passes.push_back(pass);
     if (fold) {
       pass = from_store(i + 1, step.out);

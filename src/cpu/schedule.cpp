@@ -187,6 +187,7 @@ void Schedule<T>::plan_slots() {
   tile = layout.add(tile_size, sizeof(T));
   for (std::size_t i = 0; i < 2; ++i) pooled[i] = layout.add(pool_size[i], sizeof(T));
   conv_copy = layout.add(conv_size, sizeof(T));
+  conv_part = layout.add(conv_size, sizeof(T));
   moments = layout.add(regions, sizeof(Moments));
   centre = layout.add(regions, sizeof(T));
   scale = layout.add(regions, sizeof(T));

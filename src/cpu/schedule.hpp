@@ -84,7 +84,7 @@ struct Schedule {
 
   // Per thread, from slots + slot*slot_size.
   Place slots = 0, slot_size = 0;
-  Place scratch = 0, tile = 0, conv_copy = 0, moments = 0, centre = 0, scale = 0;
+  Place scratch = 0, tile = 0, conv_copy = 0, conv_part = 0, moments = 0, centre = 0, scale = 0;
   std::array<Place, 2> pooled{};
 
   std::size_t workspace = 0;

@@ -28,7 +28,7 @@ class Executable {
 };
 
 struct Candidate {
-  std::string name;                  // "reference", or an engine's name and its choice, "avx512 6x4"
+  std::string name;                  // "reference", or an engine's name and its choice, "cpu avx512"
   std::string rejection;             // why it cannot take the problem; "" when it can
   std::vector<std::string> details;  // how it would run, a line each, for explain
   double seconds = 0;                // predicted time, for the choice

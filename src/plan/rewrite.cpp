@@ -273,8 +273,6 @@ bool move_pool(Program& program) {
   return true;
 }
 
-}  // namespace
-
 // An axis with one input has any stride. With the kernel's size, each output has the one tap that it sees, and no
 // output has taps that only see the outside of the image.
 void spread_single_inputs(Program& program) {
@@ -285,6 +283,8 @@ void spread_single_inputs(Program& program) {
     program.notes.push_back(fmt::format("axis {} has one input: stride {}", axis_letters[a], c.stride[a]));
   }
 }
+
+}  // namespace
 
 Program rewrite(std::shared_ptr<const Descriptor> asked) {
   Program program;

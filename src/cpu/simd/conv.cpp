@@ -21,16 +21,6 @@ HWY_INLINE void store_interleaved(const T* const* from, std::int64_t x, T* to) {
   if constexpr (P == 4) hn::StoreInterleaved4(v(0), v(1), v(2), v(3), d, to);
 }
 
-// At most the first `count` lanes.
-template <class T>
-HWY_INLINE void store_first(hn::Vec<hn::ScalableTag<T>> v, std::int64_t count, T* to) {
-  const hn::ScalableTag<T> d;
-  if (count >= static_cast<std::int64_t>(hn::Lanes(d)))
-    hn::StoreU(v, d, to);
-  else
-    hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, to);
-}
-
 // A row, in whole vectors; the last ones go by way of the scratch memory.
 template <class T, int P>
 void interleave_rows(const Interleave<T>& i) {
@@ -45,7 +35,7 @@ void interleave_rows(const Interleave<T>& i) {
     if (x * P < i.width) {
       store_interleaved<T, P>(from, x, i.scratch);
       for (std::int64_t o = x * P; o < i.width; o += lanes)
-        store_first<T>(hn::LoadU(hn::ScalableTag<T>(), i.scratch + o - x * P), i.width - o, to + o);
+        Part<T>(std::min(i.width - o, lanes)).store(Values<T>::load(i.scratch + o - x * P), to + o);
     }
     for (const T*& one : from) one += i.from_step;
   }

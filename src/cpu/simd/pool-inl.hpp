@@ -205,7 +205,7 @@ void visit_pool(const Step& step, F&& f) {
     if constexpr (std::derived_from<O, Pool>)
       f(op);
     else
-      assert(!"a step that is no pool");
+      assert(false && "a step that is no pool");
   });
 }
 

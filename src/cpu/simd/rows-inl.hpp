@@ -237,7 +237,7 @@ void read(const ImageView& image, const Window& window, T* to) {
       image.layout == CONVT_CHANNELS_FIRST ? read_first<T, Stored>(image, window, to)
                                            : read_last<T, Stored>(image, window, to);
     else
-      assert(!"an element type that T is not computed for");
+      assert(false && "an element type that T is not computed for");
   });
 }
 
@@ -247,7 +247,7 @@ void write(const Tile<T>& tile, const ImageView& image) {
     if constexpr (StoredFor<Stored, T>)
       image.layout == CONVT_CHANNELS_FIRST ? write_first<T, Stored>(tile, image) : write_last<T, Stored>(tile, image);
     else
-      assert(!"an element type that T is not computed for");
+      assert(false && "an element type that T is not computed for");
   });
 }
 

@@ -191,7 +191,7 @@ void run_op(const Op& op, const BoundStep<T>& step, Strip<T>& strip) {
     else if constexpr (std::derived_from<Op, twins::Norm>)
       map_regions(op, step, strip);
   } else {
-    assert(!"a pool is not pixel by pixel");
+    assert(false && "a pool is not pixel by pixel");
   }
 }
 
