@@ -174,7 +174,7 @@ struct Model {
     const double bytes = values * static_cast<double>(kernels.element);
     const double slow = 1 + 2 * std::clamp((bytes - 0.4 * cache_bytes) / cache_bytes, 0.0, 2.0);
     one += values / kernels.lanes * vector_cycles * steps * slow;
-    const double items = sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / images);
+    const double items = std::max(1.0, sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / images));
     const double splits = std::clamp(
         static_cast<double>(pass.in.channels) / std::max<double>(16, static_cast<double>(together)), 1.0, threads);
     const double shared = items * (items < threads ? splits : 1);
@@ -278,8 +278,8 @@ Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kern
   if (std::isinf(least)) search(false);
 
   const Model::Sizes sizes = model.measure(best.tile);
-  const double items =
-      sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / static_cast<double>(best.blocking.images));
+  const double items = std::max(
+      1.0, sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / static_cast<double>(best.blocking.images)));
   best.blocking.channels = channels_of_item(model, best.blocking.panel, items, threads);
   if (best.blocking.panel) {
     // A panel of a quarter of the cache, so that it stays there while rows of weights pass by.

@@ -117,7 +117,7 @@ void Schedule<T>::plan_shared() {
   flight = passes.size() == 1
                ? asked.input.batch
                : std::clamp<std::int64_t>(flight_bytes / (std::max<std::int64_t>(largest, 1) * std::int64_t{sizeof(T)}),
-                                          1, asked.input.batch);
+                                          1, std::max<std::int64_t>(asked.input.batch, 1));
 
   Layout layout;
   for (const Step& step : program->steps) {
