@@ -10,6 +10,8 @@
 // a few steps of depth ahead, which was worth 6 % of the rate where the patch lies in the second-level cache.
 #include <hwy/cache_control.h>
 
+#include <algorithm>
+
 #include "cpu/kernels.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -48,7 +50,7 @@ HWY_NOINLINE void block(const Gemm<T>& g, std::int64_t vector) {
   CONVT_UNROLL
   for (int r = 0; r < R; ++r) {
     CONVT_UNROLL
-    for (int v = 0; v < NV; ++v) sum[r][v] = g.accumulate ? hn::LoadU(d, c + r * g.c_step + v * lanes) : hn::Zero(d);
+    for (int v = 0; v < NV; ++v) sum[r][v] = hn::Zero(d);
   }
   const T* HWY_RESTRICT w = g.w;
   const std::int32_t* HWY_RESTRICT offset = g.offsets;
@@ -72,7 +74,10 @@ HWY_NOINLINE void block(const Gemm<T>& g, std::int64_t vector) {
   CONVT_UNROLL
   for (int r = 0; r < R; ++r) {
     CONVT_UNROLL
-    for (int v = 0; v < NV; ++v) hn::StoreU(sum[r][v], d, c + r * g.c_step + v * lanes);
+    for (int v = 0; v < NV; ++v) {
+      T* const to = c + r * g.c_step + v * lanes;
+      hn::StoreU(g.accumulate ? hn::Add(hn::LoadU(d, to), sum[r][v]) : sum[r][v], d, to);
+    }
   }
 }
 
@@ -100,12 +105,23 @@ void run_rows(const Gemm<T>& g) {
   rest<T, R, NV>(g, vector);
 }
 
+// With 24 vectors to add to memory behind so many steps of 12 cycles, 1 % of the time.
+inline constexpr std::int64_t depth_part = 256;
+
 template <class T, int R = 1>
 void gemm(const Gemm<T>& g) {
   if constexpr (R < most_rows) {
     if (g.rows != R) return gemm<T, R + 1>(g);
   }
-  run_rows<T, R>(g);
+  // Long sums are sums of shorter ones: their rounding errors grow with the length of each, not of all.
+  Gemm<T> part = g;
+  for (std::int64_t k = 0; k == 0 || k < g.depth; k += depth_part) {
+    part.depth = std::min(depth_part, g.depth - k);
+    part.offsets = g.offsets + k;
+    part.w = g.w + k * R;
+    part.accumulate = g.accumulate || k > 0;
+    run_rows<T, R>(part);
+  }
 }
 
 }  // namespace convt::core::cpu::CONVT_ISA
