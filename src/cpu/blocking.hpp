@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cpu/convolver.hpp"
-#include "cpu/passes.hpp"
+#include "plan/passes.hpp"
 
 namespace convt::core::cpu {
 

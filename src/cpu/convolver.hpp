@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cpu/kernels.hpp"
-#include "cpu/phases.hpp"
+#include "plan/phases.hpp"
 
 namespace convt::core::cpu {
 

@@ -40,7 +40,7 @@ Candidate candidate(const cpu::Setup& setup) {
   const auto schedule = std::make_shared<const cpu::Schedule<T>>(setup);
   Candidate result;
   result.name = fmt::format("cpu {}", setup.isa->name);
-  if (schedule->passes.size() > 1) result.name += setup.between == cpu::Between::store ? " store" : " recompute";
+  if (schedule->passes.size() > 1) result.name += setup.between == Between::store ? " store" : " recompute";
   result.rejection = schedule->rejection;
   result.workspace = schedule->workspace;
   result.seconds = schedule->cycles / clock_rate / static_cast<double>(setup.threads);
@@ -59,13 +59,13 @@ class CpuEngine : public Engine {
     if (request.location.device != CONVT_DEVICE_CPU) none.rejection = "runs on the CPU only";
     if (volume(request.program->convolution.kernel) > most_taps) none.rejection = "the kernel has more than 2^20 taps";
     if (!none.rejection.empty()) return {none};
-    cpu::Setup setup{request.program, &chosen_isa(), num_threads(), cpu::Between::store};
+    cpu::Setup setup{request.program, &chosen_isa(), num_threads(), Between::store};
     const bool f64 = request.program->asked->dtype == CONVT_F64;
     const auto make = [&] { return f64 ? candidate<double>(setup) : candidate<float>(setup); };
     std::vector<Candidate> all{make()};
-    const auto passes = cpu::passes_of(*request.program, cpu::Between::store, false);
-    if (std::any_of(passes.begin(), passes.end(), [](const cpu::Pass& pass) { return pass.stores; })) {
-      setup.between = cpu::Between::recompute;
+    const auto passes = passes_of(*request.program, Between::store, false);
+    if (std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.stores; })) {
+      setup.between = Between::recompute;
       Candidate again = make();
       // Only where a limit on the workspace forbids the store: the choice must not depend on the number of threads.
       again.seconds = std::max(again.seconds, 1.001 * all.front().seconds);

@@ -8,8 +8,8 @@
 
 #include "cpu/blocking.hpp"
 #include "cpu/isa.hpp"
-#include "cpu/passes.hpp"
 #include "cpu/sizes.hpp"
+#include "plan/passes.hpp"
 
 namespace convt::core::cpu {
 

@@ -7,18 +7,13 @@
 
 #include "base/dtype.hpp"
 #include "base/extents.hpp"
+#include "plan/passes.hpp"
 #include "plan/program.hpp"
 
 namespace convt::core::cpu {
 
 template <class T>
 inline constexpr convt_dtype real_dtype = sizeof(T) == sizeof(double) ? CONVT_F64 : CONVT_F32;
-
-// A part of an image's space.
-struct Box {
-  Axes origin{0, 0, 0}, size{1, 1, 1};
-  std::int64_t pixels() const { return volume(size); }
-};
 
 // One image of a tensor in the caller's memory.
 struct ImageView {
@@ -48,15 +43,6 @@ struct Moments {
 };
 // Of two parts together.
 Moments merge(const Moments& a, const Moments& b);
-
-// How a norm over space cuts an image into regions: region(c, d, h, w) = c/channels_each * outer + the row-major index
-// of the leading space axes [0, axes).
-struct Regions {
-  std::int64_t channels_each = 1;  // channels of one region
-  int axes = 0;                    // leading space axes that tell regions apart; the rest lie inside a region
-  std::int64_t outer = 1;          // the product of their sizes
-  std::int64_t count = 1;          // of the image
-};
 
 // A step with the operands of one call and one image.
 template <class T>

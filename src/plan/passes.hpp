@@ -7,11 +7,25 @@
 
 #include <vector>
 
-#include "cpu/phases.hpp"
-#include "cpu/tile.hpp"
+#include "plan/phases.hpp"
 #include "plan/program.hpp"
 
-namespace convt::core::cpu {
+namespace convt::core {
+
+// A part of an image's space.
+struct Box {
+  Axes origin{0, 0, 0}, size{1, 1, 1};
+  std::int64_t pixels() const { return volume(size); }
+};
+
+// How a norm over space cuts an image into regions: region(c, d, h, w) = c/channels_each * outer + the row-major index
+// of the leading space axes [0, axes).
+struct Regions {
+  std::int64_t channels_each = 1;  // channels of one region
+  int axes = 0;                    // leading space axes that tell regions apart; the rest lie inside a region
+  std::int64_t outer = 1;          // the product of their sizes
+  std::int64_t count = 1;          // of the image
+};
 
 struct Pass {
   enum class Source { convolution, store };
@@ -43,4 +57,4 @@ std::int64_t channels_together(const Program& program, const Pass& pass);
 using Levels = std::vector<Interval>;
 Levels walk_back(const Program& program, const Pass& pass, std::size_t axis, const Interval& out);
 
-}  // namespace convt::core::cpu
+}  // namespace convt::core

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/passes.hpp"
+#include "plan/passes.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-namespace convt::core::cpu {
+namespace convt::core {
 namespace {
 
 template <class Family, class F, class Result>
@@ -142,4 +142,4 @@ Levels walk_back(const Program& program, const Pass& pass, std::size_t axis, con
   return levels;
 }
 
-}  // namespace convt::core::cpu
+}  // namespace convt::core

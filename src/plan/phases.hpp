@@ -18,7 +18,7 @@
 
 #include "problem/descriptor.hpp"
 
-namespace convt::core::cpu {
+namespace convt::core {
 
 struct Interval {
   std::int64_t begin = 0, end = 0;
@@ -65,4 +65,4 @@ using ClassAxes = std::array<const AxisClass*, 3>;
 std::int64_t phase_count(const ClassAxes& axes);
 std::int64_t tap_count(const ClassAxes& axes);
 
-}  // namespace convt::core::cpu
+}  // namespace convt::core

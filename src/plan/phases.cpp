@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cpu/phases.hpp"
+#include "plan/phases.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <map>
 
-namespace convt::core::cpu {
+namespace convt::core {
 namespace {
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
@@ -98,4 +98,4 @@ std::int64_t tap_count(const ClassAxes& axes) {
   return count;
 }
 
-}  // namespace convt::core::cpu
+}  // namespace convt::core
