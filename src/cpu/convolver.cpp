@@ -129,6 +129,7 @@ void Convolver<T>::run(const Item& item, const ChainKernels<T>& chain) const {
     run_panel(item, run);
   else
     run_direct(item, run);
+  if (item.to.stream) kernels_.flush();
 }
 
 template <class T>

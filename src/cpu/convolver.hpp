@@ -32,14 +32,15 @@ template <class T>
 struct Destination {
   T* data = nullptr;
   std::int64_t image_step = 0, channel_step = 0, plane_step = 0, row_step = 0;
+  bool stream = false;  // past the caches
 };
 
-// Rows of positions on their way to rows of outputs: some phases of W of one channel.
+// Rows of positions on their way to rows of outputs: some phases of W of a channel, or of several with one phase each.
 template <class T>
 struct RowsOut {
   const T* from = nullptr;
   T* to = nullptr;
-  std::int64_t from_step = 0, to_step = 0, rows = 0;
+  std::int64_t from_step = 0, to_step = 0, rows = 0, channels = 1;
   std::int64_t first_phase = 0, phases = 1;  // of the class
 };
 // Rows of sums on their way out: for each class of W that is there, rows of (image, plane, row, column) of positions.

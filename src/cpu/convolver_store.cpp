@@ -14,7 +14,7 @@ void Convolver<T>::store(const Item& item, const Run& run, const Sums& sums) con
   const std::int64_t all_phases = d_phases * h_phases * w_phases;
   std::int64_t phase_d = -1, phase_h = -1;
   Interval d, h;
-  // Rows of one channel that are phases of W, one behind the other, go out together.
+  // Rows go out together that are phases of W of one channel, one behind the other, or channels with one phase each.
   std::int64_t channel = sums.rows.begin / all_phases, phase = sums.rows.begin % all_phases;
   for (std::int64_t r = sums.rows.begin, end = 0; r < sums.rows.end; phase += end - r, r = end) {
     if (phase == all_phases) {
@@ -22,7 +22,7 @@ void Convolver<T>::store(const Item& item, const Run& run, const Sums& sums) con
       ++channel;
     }
     const std::int64_t first = w_phases == 1 ? 0 : phase % w_phases;
-    end = std::min(sums.rows.end, r + w_phases - first);
+    end = all_phases == 1 ? sums.rows.end : std::min(sums.rows.end, r + w_phases - first);
     // Divisions are slow, and mostly these do not change.
     const std::int64_t next_d = all_phases == 1
                                     ? sums.axes[0]->phases.front()
@@ -43,7 +43,8 @@ void Convolver<T>::store(const Item& item, const Run& run, const Sums& sums) con
     out.to_step = ah.stride * item.to.row_step;
     out.rows = h.size();
     out.first_phase = first;
-    out.phases = end - r;
+    out.phases = all_phases == 1 ? 1 : end - r;
+    out.channels = all_phases == 1 ? end - r : 1;
     // Where an image is one row of positions, the images are the rows.
     const bool by_image = d.size() == 1 && h.size() == 1;
     if (by_image) {
@@ -69,11 +70,15 @@ void Convolver<T>::store_rows(const Item& item, const Run& run, const Sums& sums
   const Interval& outputs = item.outputs[2];
   const bool all_classes = as_index(sums.classes) == aw.stride;
   if (all_classes || out.phases == aw.stride) {
-    kernels_.interleave({.from = out.from,
+    kernels_.interleave({.channels = out.channels,
+                         .from_channel = run_step_,
+                         .to_channel = item.to.channel_step,
+                         .from = out.from,
                          .phases = aw.stride,
                          .phase_step = all_classes ? sums.class_step : run_step_,
                          .lead = outputs.begin + aw.padding - run.positions[2].begin * aw.stride,
                          .common = !all_classes,
+                         .stream = item.to.stream,
                          .rows = out.rows,
                          .from_step = out.from_step,
                          .to = out.to,
@@ -86,15 +91,16 @@ void Convolver<T>::store_rows(const Item& item, const Run& run, const Sums& sums
     const AxisClass& its = sums.axes[2][w];
     const Interval columns = aw.positions(its, outputs);
     const auto* const phases = its.phases.data() + out.first_phase;
-    for (std::int64_t y = 0; y < out.rows; ++y) {
-      const T* from = out.from + as_index(w) * sums.class_step + y * out.from_step;
-      T* to = out.to + y * out.to_step;
-      for (std::int64_t q = columns.begin; q < columns.end; ++q, ++from)
-        for (std::int64_t p = 0; p < out.phases; ++p) {
-          const std::int64_t x = aw.output(phases[p], q) - outputs.begin;
-          if (x >= 0 && x < outputs.size()) to[x] = from[p * run_step_];
-        }
-    }
+    for (std::int64_t c = 0; c < out.channels; ++c)
+      for (std::int64_t y = 0; y < out.rows; ++y) {
+        const T* from = out.from + c * run_step_ + as_index(w) * sums.class_step + y * out.from_step;
+        T* to = out.to + c * item.to.channel_step + y * out.to_step;
+        for (std::int64_t q = columns.begin; q < columns.end; ++q, ++from)
+          for (std::int64_t p = 0; p < out.phases; ++p) {
+            const std::int64_t x = aw.output(phases[p], q) - outputs.begin;
+            if (x >= 0 && x < outputs.size()) to[x] = from[p * run_step_];
+          }
+      }
   }
 }
 

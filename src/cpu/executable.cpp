@@ -15,6 +15,9 @@ namespace {
 
 // Outputs larger than this do not stay in a core's share of the last cache until somebody reads them.
 constexpr std::int64_t streamed_bytes = 32 << 20;
+bool streams(const Descriptor& asked) {
+  return asked.output.count() * static_cast<std::int64_t>(size_of(asked.dtype)) > streamed_bytes;
+}
 
 // Centre and scale that a norm makes of its region's moments.
 template <class T>
@@ -236,7 +239,7 @@ ImageView CpuExecutable<T>::output(const Frame& frame, std::int64_t image) const
   const std::int64_t count = asked.output.channels * volume(asked.output.space);
   ImageView view{static_cast<char*>(frame.call.output) + image * count * element, asked.dtype, asked.output_layout,
                  asked.output.channels, asked.output.space};
-  view.stream = asked.output.count() * element > streamed_bytes;
+  view.stream = streams(asked);
   return view;
 }
 
@@ -284,6 +287,7 @@ void CpuExecutable<T>::convolve(const Frame& frame, const Work& work) const {
     item.to.channel_step = pixels;
     item.to.plane_step = space[1] * space[2];
     item.to.row_step = space[2];
+    item.to.stream = streams(asked);
   } else {
     item.to.data = frame.template at<T>(work.base + s_->tile);
     item.to.channel_step = tile_step<T>(box);

@@ -64,12 +64,15 @@ struct Gemm {
 
 // Rows of positions, one source per phase of W, to rows of outputs. Output x of a row is in phase p = (x + lead) %
 // phases and comes from from[p*phase_step + row*from_step + position], where the position counts from the phase's own
-// first output in the row or, if the phases have their positions in common, is (x + lead) / phases.
+// first output in the row or, if the phases have their positions in common, is (x + lead) / phases. The same for every
+// channel, `from` and `to` moved on by their channels' steps.
 template <class T>
 struct Interleave {
+  std::int64_t channels = 1, from_channel = 0, to_channel = 0;
   const T* from = nullptr;
   std::int64_t phases = 1, phase_step = 0, lead = 0;
   bool common = false;
+  bool stream = false;  // past the caches
   std::int64_t rows = 0, from_step = 0;
   T* to = nullptr;
   std::int64_t to_step = 0, width = 0;
@@ -109,6 +112,7 @@ struct ConvKernels {
   void (*interleave)(const Interleave<T>&);
   void (*gather)(const Gather<T>&);
   void (*pack_taps)(const PackTaps<T>&);
+  void (*flush)();  // behind it, other threads see what was streamed before
 };
 
 }  // namespace convt::core::cpu

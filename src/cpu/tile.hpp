@@ -22,7 +22,7 @@ struct ImageView {
   convt_layout layout = CONVT_CHANNELS_FIRST;
   std::int64_t channels = 0;
   Axes space{1, 1, 1};
-  bool stream = false;  // written past the caches, where rows are whole vectors: nobody reads it soon
+  bool stream = false;  // written past the caches: nobody reads it soon
 };
 
 // Channels [first_channel, first_channel + channels) of a box of one image: element (c, pixel) at

@@ -11,25 +11,44 @@
 HWY_BEFORE_NAMESPACE();
 namespace convt::core::cpu::CONVT_ISA {
 
+// Elements of a and b in turns. With 512 bits, Highway's own takes several shuffles for each half.
+template <class D>
+HWY_INLINE void store_pairs(D d, hn::Vec<D> a, hn::Vec<D> b, hn::TFromD<D>* to) {
+#if HWY_TARGET == HWY_AVX3
+  using V = hn::Vec<D>;
+  if constexpr (sizeof(hn::TFromD<D>) == sizeof(float)) {
+    const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    hn::StoreU(V{_mm512_permutex2var_ps(a.raw, low, b.raw)}, d, to);
+    hn::StoreU(V{_mm512_permutex2var_ps(a.raw, high, b.raw)}, d, to + 16);
+  } else {
+    const __m512i low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
+    const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
+    hn::StoreU(V{_mm512_permutex2var_pd(a.raw, low, b.raw)}, d, to);
+    hn::StoreU(V{_mm512_permutex2var_pd(a.raw, high, b.raw)}, d, to + 8);
+  }
+#else
+  hn::StoreInterleaved2(a, b, d, to);
+#endif
+}
+
 template <class T, int P>
 HWY_INLINE void store_interleaved(const T* const* from, std::int64_t x, T* to) {
   const hn::ScalableTag<T> d;
   const auto v = [&](int p) HWY_ATTR { return hn::LoadU(d, from[p] + x); };
   if constexpr (P == 1) hn::StoreU(v(0), d, to);
-  if constexpr (P == 2) hn::StoreInterleaved2(v(0), v(1), d, to);
+  if constexpr (P == 2) store_pairs(d, v(0), v(1), to);
   if constexpr (P == 3) hn::StoreInterleaved3(v(0), v(1), v(2), d, to);
   if constexpr (P == 4) hn::StoreInterleaved4(v(0), v(1), v(2), v(3), d, to);
 }
 
-// A row, in whole vectors; the last ones go by way of the scratch memory.
+// Rows in whole vectors; the last ones go by way of the scratch memory.
 template <class T, int P>
-void interleave_rows(const Interleave<T>& i) {
+HWY_INLINE void interleave_channel(const Interleave<T>& i, const T* const* first, T* to) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   const T* from[P];
-  for (std::int64_t p = 0; p < P; ++p)
-    from[p] = i.from + (i.lead + p) % P * i.phase_step + (i.common ? (i.lead + p) / P : 0);
-  for (std::int64_t y = 0; y < i.rows; ++y) {
-    T* to = i.to + y * i.to_step;
+  std::copy_n(first, P, from);
+  for (std::int64_t y = 0; y < i.rows; ++y, to += i.to_step) {
     std::int64_t x = 0;
     for (; (x + lanes) * P <= i.width; x += lanes) store_interleaved<T, P>(from, x, to + x * P);
     if (x * P < i.width) {
@@ -39,6 +58,26 @@ void interleave_rows(const Interleave<T>& i) {
     }
     for (const T*& one : from) one += i.from_step;
   }
+}
+
+template <class T, int P>
+void interleave_rows(const Interleave<T>& i) {
+  const T* from[P];
+  for (std::int64_t p = 0; p < P; ++p)
+    from[p] = i.from + (i.lead + p) % P * i.phase_step + (i.common ? (i.lead + p) / P : 0);
+  for (std::int64_t c = 0; c < i.channels; ++c) {
+    interleave_channel<T, P>(i, from, i.to + c * i.to_channel);
+    for (const T*& one : from) one += i.from_channel;
+  }
+}
+
+// One phase: rows as they are.
+template <class T>
+void stream_rows(const Interleave<T>& i) {
+  const RowStreamer<T> stream{i.width};
+  for (std::int64_t c = 0; c < i.channels; ++c)
+    for (std::int64_t y = 0; y < i.rows; ++y)
+      stream(i.from + c * i.from_channel + y * i.from_step, i.to + c * i.to_channel + y * i.to_step);
 }
 
 // A row of more phases: matrices of (phase, position), transposed. The first outputs are of phases from `lead` on, then
@@ -61,8 +100,11 @@ void interleave_short(const Interleave<T>& i) {
   const T* from[short_row];
   for (std::int64_t x = 0; x < i.width; ++x)
     from[x] = i.from + (i.lead + x) % i.phases * i.phase_step + (i.common ? (i.lead + x) / i.phases : x / i.phases);
-  for (std::int64_t y = 0; y < i.rows; ++y)
-    for (std::int64_t x = 0; x < i.width; ++x) i.to[y * i.to_step + x] = from[x][y * i.from_step];
+  for (std::int64_t c = 0; c < i.channels; ++c)
+    for (std::int64_t y = 0; y < i.rows; ++y) {
+      T* const to = i.to + c * i.to_channel + y * i.to_step;
+      for (std::int64_t x = 0; x < i.width; ++x) to[x] = from[x][c * i.from_channel + y * i.from_step];
+    }
 }
 
 template <class T>
@@ -70,7 +112,7 @@ void interleave(const Interleave<T>& i) {
   if (i.width <= short_row) return interleave_short(i);
   switch (i.phases) {
     case 1:
-      return interleave_rows<T, 1>(i);
+      return i.stream ? stream_rows(i) : interleave_rows<T, 1>(i);
     case 2:
       return interleave_rows<T, 2>(i);
     case 3:
@@ -80,7 +122,9 @@ void interleave(const Interleave<T>& i) {
     default:
       break;
   }
-  for (std::int64_t y = 0; y < i.rows; ++y) interleave_many(i, i.from + y * i.from_step, i.to + y * i.to_step);
+  for (std::int64_t c = 0; c < i.channels; ++c)
+    for (std::int64_t y = 0; y < i.rows; ++y)
+      interleave_many(i, i.from + c * i.from_channel + y * i.from_step, i.to + c * i.to_channel + y * i.to_step);
 }
 
 template <class T>
@@ -144,7 +188,8 @@ const ConvKernels<CONVT_REAL>& conv_kernels<CONVT_REAL>() {
                      gemm<T>,
                      interleave<T>,
                      gather<T>,
-                     pack_taps<T>};
+                     pack_taps<T>,
+                     hwy::FlushStream};
     for (int rows = 1; rows <= most_rows; ++rows) t.most_vectors[rows] = most_vectors(rows);
     return t;
   }();

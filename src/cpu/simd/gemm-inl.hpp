@@ -54,15 +54,11 @@ HWY_NOINLINE void block(const Gemm<T>& g, std::int64_t vector) {
   }
   const T* HWY_RESTRICT w = g.w;
   const std::int32_t* HWY_RESTRICT offset = g.offsets;
-  for (std::int64_t k = 0; k < g.depth; ++k) {
-    const std::ptrdiff_t here = offset[k], ahead = offset[k + gemm_ahead];
+  const auto step = [&](std::int64_t k) HWY_ATTR {
+    const std::ptrdiff_t here = offset[k];
     V in[NV];
     CONVT_UNROLL
-    for (int v = 0; v < NV; ++v) {
-      in[v] = hn::LoadU(d, x[v] + here);
-      hwy::Prefetch(x[v] + ahead);
-    }
-    hwy::Prefetch(x[NV - 1] + ahead + lanes);
+    for (int v = 0; v < NV; ++v) in[v] = hn::LoadU(d, x[v] + here);
     CONVT_UNROLL
     for (int r = 0; r < R; ++r) {
       const V weight = hn::Set(d, w[r]);
@@ -70,7 +66,17 @@ HWY_NOINLINE void block(const Gemm<T>& g, std::int64_t vector) {
       for (int v = 0; v < NV; ++v) sum[r][v] = hn::MulAdd(weight, in[v], sum[r][v]);
     }
     w += R;
+  };
+  std::int64_t k = 0;
+  for (; k + 2 <= g.depth; k += 2) {
+    const std::ptrdiff_t ahead = offset[k + gemm_ahead];
+    CONVT_UNROLL
+    for (int v = 0; v < NV; ++v) hwy::Prefetch(x[v] + ahead);
+    hwy::Prefetch(x[NV - 1] + ahead + lanes);
+    step(k);
+    step(k + 1);
   }
+  if (k < g.depth) step(k);
   CONVT_UNROLL
   for (int r = 0; r < R; ++r) {
     CONVT_UNROLL

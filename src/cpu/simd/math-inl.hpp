@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/simd/erf_table.hpp"
 #include "cpu/simd/value-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -181,6 +182,22 @@ HWY_INLINE Values<T> tanh(Values<T> x) {
   return with_sign(y / (y + V(2)), x);
 }
 
+#if HWY_TARGET == HWY_AVX3
+// With 512 bits a coefficient of one of 32 pieces takes one instruction: half the time of what follows below. The error
+// is 9e-8, most of it from rounding x*pieces.
+HWY_INLINE Values<float> erf(Values<float> x) {
+  using V = Values<float>;
+  const V at = smaller(V(31), absolute(x) * V(erf_pieces));
+  const V bits = at + V(0x1p23);  // the nearest integer is in the lowest bits
+  const V t = at - (bits - V(0x1p23));
+  const auto piece = [&](int k) HWY_ATTR {
+    return V(V::Raw{_mm512_permutex2var_ps(_mm512_load_ps(erf_table[k]), _mm512_castps_si512(bits.raw.raw),
+                                           _mm512_load_ps(erf_table[k] + 16))});
+  };
+  const V upper = mul_add(mul_add(piece(4), t, piece(3)), t, piece(2));
+  return with_sign(mul_add(mul_add(upper, t, piece(1)), t, piece(0)), x);
+}
+#else
 // 1 - 2^p, where p is within 2e-8 of log2(erfc(|x|)), in what that does to the result; at 4 it is 1. In all the error
 // is 1e-7; a rational function of x^2 takes three quarters of the time, with an error three times as large.
 HWY_INLINE Values<float> erf(Values<float> x) {
@@ -199,6 +216,7 @@ HWY_INLINE Values<float> erf(Values<float> x) {
   const V complement(hn::BitCast(V::Tag(), hn::Add(hn::BitCast(integers, power.raw), exponent)));
   return with_sign(V(1) - complement, x);
 }
+#endif
 
 // 1 - exp(-x^2)*P(x)/Q(x), where P/Q is within 9e-18 of exp(x^2)*erfc(x) up to 6: an absolute error of 3e-16.
 HWY_INLINE Values<double> erf(Values<double> x) {

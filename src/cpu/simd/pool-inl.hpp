@@ -125,6 +125,31 @@ HWY_NOINLINE void pool_vectors(const Op op, const PoolRow<T>& row, const PoolStr
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Windows of two along W, two apart and inside the image: folded in registers.
+template <class T, class Op>
+HWY_NOINLINE void pool_pairs(const Op op, const PoolRow<T>& row, const PoolStrip<T>& strip, T* to) {
+  using V = Values<T>;
+  const typename V::Tag tag;
+  const V count(row.counted);
+  const T* const first = row.from + (strip.first() - row.box->origin[2]);
+  const auto join_pairs = [&](V a, V b) HWY_ATTR {
+    return op.join(V(hn::ConcatEven(tag, b.raw, a.raw)), V(hn::ConcatOdd(tag, b.raw, a.raw)));
+  };
+  std::int64_t i = 0;
+  const std::int64_t outputs = strip.end - strip.out;
+  for (; i + V::lanes <= outputs; i += V::lanes) {
+    const auto folded = fold_window<Pair<V>>(op, WholeVector<Pair<V>>(), row, first + 2 * i);
+    op.result(join_pairs(folded.low, folded.high), count * V::load(strip.counted + i)).store(to + i);
+  }
+  if (i == outputs) return;
+  const std::int64_t inputs = 2 * (outputs - i), second = std::max<std::int64_t>(inputs - V::lanes, 0);
+  const V low = fold_window<V>(op, Part<T>(inputs - second), row, first + 2 * i);
+  const V high = second == 0 ? low : fold_window<V>(op, Part<T>(second), row, first + 2 * i + V::lanes);
+  Part<T>(outputs - i).store(op.result(join_pairs(low, high), count * V::load(strip.counted + i)), to + i);
+}
+#endif
+
 template <class T, class Op>
 void pool_one_by_one(const Op& op, const PoolRow<T>& row, const PoolStrip<T>& strip, T* to) {
   for (std::int64_t i = 0; i < strip.end - strip.out; ++i) {
@@ -156,6 +181,9 @@ void pool_row(const Op& op, const PoolRow<T>& row, PoolStrip<T>& strip, T* to) {
   }
   const std::int64_t first = strip.first(), end = w.end(strip.end - 1);
   const std::int64_t behind = w.start(strip.end - 1) + w.size;
+#if HWY_TARGET != HWY_SCALAR
+  if (w.size == 2 && w.stride == 2 && first >= 0 && end == behind) return pool_pairs(op, row, strip, to);
+#endif
   std::fill(strip.folded, strip.folded + (strip.begin() - first), op.template start<T>());
   fold_rows(op, row, strip.begin(), end, strip.folded + (strip.begin() - first));
   std::fill(strip.folded + (end - first), strip.folded + (behind - first), op.template start<T>());

@@ -64,6 +64,13 @@ HWY_INLINE void zero(T* to, std::int64_t count) {
 
 // ---- Channels first.
 
+// Asks for a row that will be read soon: short rows far apart are nothing that hardware sees coming.
+template <class Stored>
+HWY_INLINE void fetch(const Stored* row, std::int64_t count) {
+  constexpr std::int64_t line = 64 / sizeof(Stored), most = 8;  // longer rows hardware does see
+  for (std::int64_t i = 0; i < std::min(count, most * line); i += line) hwy::Prefetch(row + i);
+}
+
 template <class T, class Stored>
 void read_first(const ImageView& image, const Window& window, T* to) {
   const Place place(image.space, window.box, window.plane_step, window.row_step);
@@ -81,8 +88,10 @@ void read_first(const ImageView& image, const Window& window, T* to) {
           zero(row, width);
           continue;
         }
+        const Stored* const from = channel + first + d * plane + h * place.space[2];
         zero(row, begin);
-        read_row(channel + first + d * plane + h * place.space[2], row + begin);
+        if (c + 1 < window.channels) fetch(from + pixels, end - begin);
+        read_row(from, row + begin);
         zero(row + end, width - end);
       }
   }
@@ -95,20 +104,26 @@ Place place_of(const Tile<T>& tile, const ImageView& image) {
   return Place(image.space, tile.box, size[1] * size[2], size[2]);
 }
 
-// Whole vectors, to aligned places.
+// Past the caches: whole vectors at aligned places. What is left at both ends is stored as usual: the rest of its cache
+// line comes from elsewhere.
 template <class T>
 struct RowStreamer {
   std::int64_t count;
 
   HWY_INLINE void operator()(const T* from, T* to) const {
-    const hn::ScalableTag<T> tag;
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
-    for (std::int64_t i = 0; i < count; i += lanes) hn::Stream(hn::LoadU(tag, from + i), tag, to + i);
-  }
-
-  static bool fits(const void* to, std::int64_t step) {
-    constexpr std::size_t bytes = Values<T>::lanes * sizeof(T);
-    return reinterpret_cast<std::uintptr_t>(to) % bytes == 0 && static_cast<std::size_t>(step) * sizeof(T) % bytes == 0;
+    using V = Values<T>;
+    constexpr auto line = static_cast<std::uintptr_t>(V::lanes) * sizeof(T);
+    const std::uintptr_t past = reinterpret_cast<std::uintptr_t>(to) % line;
+    std::int64_t i = 0;
+    if (past != 0) {
+      i = std::min(count, static_cast<std::int64_t>((line - past) / sizeof(T)));
+      const Part<T> part(i);
+      part.store(part.load(from), to);
+    }
+    for (; i + V::lanes <= count; i += V::lanes) hn::Stream(V::load(from + i).raw, typename V::Tag(), to + i);
+    if (i == count) return;
+    const Part<T> part(count - i);
+    part.store(part.load(from + i), to + i);
   }
 };
 
@@ -127,14 +142,12 @@ void write_rows(const Tile<T>& tile, const ImageView& image, const Place& place,
 template <class T, class Stored>
 void write_first(const Tile<T>& tile, const ImageView& image) {
   const Place place = place_of(tile, image);
-  if constexpr (std::same_as<T, Stored>) {
-    const T* const first = static_cast<const T*>(image.data) + place.box.origin[2];
-    if (image.stream && RowStreamer<T>::fits(first, place.space[2]) && RowStreamer<T>::fits(first, place.box.size[2])) {
+  if constexpr (std::same_as<T, Stored>)
+    if (image.stream) {
       write_rows<T, Stored>(tile, image, place, RowStreamer<T>{place.box.size[2]});
       hwy::FlushStream();
       return;
     }
-  }
   write_rows<T, Stored>(tile, image, place, RowWriter<T, Stored>{place.box.size[2]});
 }
 

@@ -29,6 +29,12 @@ struct Line {
   HWY_INLINE Values<T> operator()(Values<T> x) const { return mul_add(a, x, b); }
 };
 template <class T, class Op>
+struct ApplyLine {
+  Op op;
+  Line<T> line;
+  HWY_INLINE Values<T> operator()(Values<T> x) const { return line(op.apply(x)); }
+};
+template <class T, class Op>
 struct Map {
   Op op;
   Values<T> centre, scale;
@@ -96,6 +102,16 @@ HWY_NOINLINE void pointwise(const Op& op, const Strip<T>& strip) {
   const bool dense = strip.channel_step == strip.count;
   const std::int64_t rows = dense ? 1 : strip.channels, count = dense ? strip.channels * strip.count : strip.count;
   for (std::int64_t c = 0; c < rows; ++c) map_row(Apply<Op>{op}, strip.row(c), count);
+}
+
+// With the affine step behind it.
+template <class T, class Op>
+HWY_NOINLINE void pointwise_affine(const Op& op, const BoundStep<T>& behind, const Strip<T>& strip) {
+  using V = Values<T>;
+  for (std::int64_t c = 0; c < strip.channels; ++c) {
+    const std::int64_t channel = strip.first_channel + c;
+    map_row(ApplyLine<T, Op>{op, {V(behind.a[channel]), V(behind.b[channel])}}, strip.row(c), strip.count);
+  }
 }
 
 template <class T>
@@ -205,7 +221,6 @@ inline bool mixes_channels(const Step& step) {
          });
 }
 
-// A strip to its place while it is in L1: the stores drain while the next strip is computed.
 template <class T>
 HWY_NOINLINE void write_strip(const Strip<T>& strip, const ImageView& image) {
   const std::int64_t pixels = volume(image.space);
@@ -213,11 +228,10 @@ HWY_NOINLINE void write_strip(const Strip<T>& strip, const ImageView& image) {
     const Run run = dense_run_at(strip, offset, image.space);
     T* to = static_cast<T*>(image.data) + strip.first_channel * pixels +
             (run.at[0] * image.space[1] + run.at[1]) * image.space[2] + run.at[2];
-    const bool stream = image.stream && RowStreamer<T>::fits(to, run.count) && RowStreamer<T>::fits(to, pixels);
     const RowWriter<T, T> write_row{run.count};
     const RowStreamer<T> stream_row{run.count};
     for (std::int64_t c = 0; c < strip.channels; ++c, to += pixels)
-      if (stream)
+      if (image.stream)
         stream_row(strip.row(c) + offset, to);
       else
         write_row(strip.row(c) + offset, to);
@@ -225,14 +239,58 @@ HWY_NOINLINE void write_strip(const Strip<T>& strip, const ImageView& image) {
   }
 }
 
+// How many of the steps, from the first on, this ran.
+template <class T>
+std::size_t run_first(std::span<const BoundStep<T>> steps, Strip<T>& strip) {
+  const Op* const any = std::get_if<Op>(&steps[0].step->what);
+  if (any == nullptr) {
+    affine(steps[0], strip);
+    return 1;
+  }
+  const bool affine_next = steps.size() > 1 && std::holds_alternative<Affine>(steps[1].step->what);
+  return visit_twin(*any, [&]<class O>(const O& op) -> std::size_t {
+    if constexpr (std::derived_from<O, Pointwise>)
+      if (affine_next) {
+        pointwise_affine(op, steps[1], strip);
+        return 2;
+      }
+    run_op(op, steps[0], strip);
+    return 1;
+  });
+}
+template <class T>
+void run_all(std::span<const BoundStep<T>> steps, Strip<T>& strip) {
+  while (!steps.empty()) steps = steps.subspan(run_first(steps, strip));
+}
+
+// A strip through the steps that go channel by channel and to its place, some channels at a time: the stores of these
+// drain while the next are computed.
+template <class T>
+void run_and_write(std::span<const BoundStep<T>> steps, const Strip<T>& strip, const ImageView& image) {
+  constexpr std::int64_t together = 8;
+  for (std::int64_t c = 0; c < strip.channels; c += together) {
+    Strip<T> some = strip;
+    some.data = strip.row(c);
+    some.first_channel += c;
+    some.channels = std::min(together, strip.channels - c);
+    if (strip.conv != nullptr) some.conv = strip.conv + c * strip.conv_step;
+    run_all(steps, some);
+    write_strip(some, image);
+  }
+}
+
 template <class T>
 void run(std::span<const BoundStep<T>> steps, const Tile<T>& tile, const Tile<T>& conv, const ImageView* to) {
   constexpr std::int64_t budget = 24 * 1024 / sizeof(T);  // of 32 KiB L1, beside operands
   constexpr std::int64_t unit = Values<T>::lanes, whole = Four<T>::lanes;
-  // A channels-last operand is read by lines that hold many channels.
-  const bool together = std::any_of(steps.begin(), steps.end(), [](const BoundStep<T>& bound) {
-    return mixes_channels(*bound.step) || (bound.tensor.data != nullptr && bound.tensor.layout == CONVT_CHANNELS_LAST);
-  });
+  std::size_t mixing = 0;  // steps up to the last that mixes channels
+  bool together = false;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    // A channels-last operand is read by lines that hold many channels.
+    const bool lines = steps[i].tensor.data != nullptr && steps[i].tensor.layout == CONVT_CHANNELS_LAST;
+    if (mixes_channels(*steps[i].step) || lines) mixing = i + 1;
+    together = mixing > 0;
+  }
   const std::int64_t pixels = tile.box.pixels();
   std::int64_t channels = tile.channels, block = budget / std::max<std::int64_t>(channels, 1);
   block = std::max(block >= whole ? block / whole * whole : block / unit * unit, unit);
@@ -255,14 +313,8 @@ void run(std::span<const BoundStep<T>> steps, const Tile<T>& tile, const Tile<T>
         strip.conv = conv.data + c * conv.channel_step + begin;
         strip.conv_step = conv.channel_step;
       }
-      for (const BoundStep<T>& step : steps) {
-        const Op* const any = std::get_if<Op>(&step.step->what);
-        if (any == nullptr)
-          affine(step, strip);
-        else
-          visit_twin(*any, [&](const auto& op) { run_op(op, step, strip); });
-      }
-      if (at_once) write_strip(strip, *to);
+      run_all(at_once ? steps.first(mixing) : steps, strip);
+      if (at_once) run_and_write(steps.subspan(mixing), strip, *to);
       if (strip.channels < std::min(channels, tile.channels - c)) left = strip.channels;  // reduced
     }
   if (at_once) {
