@@ -36,11 +36,16 @@ double product_cycles(const KernelShape& k, double rows, double depth, double ve
     const double instructions = block_rows * v + block_rows + 2 * v + 5;
     return std::max({0.5 * block_rows * v, instructions / 3.3, 4.0});
   };
-  const double full = std::floor(vectors / most);
-  const int left = static_cast<int>(vectors - full * most);
-  double cycles = full * (depth * step(most) + call_cycles);
+  double full = std::floor(vectors / most);
+  int left = static_cast<int>(vectors - full * most);
+  double cycles = 0;
+  if (left == 1 && full > 0) {  // as two halves
+    full -= 1;
+    cycles += depth * step((most + 1) / 2) + call_cycles;
+    left = (most + 1) - (most + 1) / 2;
+  }
   if (left > 0) cycles += depth * step(left) + call_cycles;
-  return blocks * cycles;
+  return blocks * (cycles + full * (depth * step(most) + call_cycles));
 }
 
 // One way to merge phases. The classes of an axis that have as many taps and phases cost the same: there can be
@@ -96,7 +101,10 @@ struct Model {
       sizes.conv[a] = conv.size();
       sizes.positions[a] = merged.axis[a].positions(conv).size();
       sizes.extent[a] = merged.axis[a].inputs(conv).size();
-      sizes.tiles *= static_cast<double>(count);
+      // The last one can be smaller, and costs a little more than its share.
+      const std::int64_t left = all % tile[a];
+      const double share = static_cast<double>(left) / static_cast<double>(tile[a]);
+      sizes.tiles *= static_cast<double>(all / tile[a]) + (left > 0 ? 0.2 + 0.8 * share : 0);
       sizes.conv_pixels *= static_cast<double>(conv.size());
     }
     return sizes;
@@ -130,7 +138,10 @@ struct Model {
     }
     const std::int64_t end_to_end = ceil_div((q[1] - 1) * sizes.extent[2] + q[2], kernels.lanes);
     const std::int64_t plane = std::min(end_to_end, q[1] * ceil_div(q[2], kernels.lanes));
-    return product_cycles(kernels, rows, depth, static_cast<double>(q[0] * plane)) +
+    // Some planes at a time, as Convolver has them.
+    const std::int64_t run = direct_run(q[0], plane * kernels.lanes * static_cast<std::int64_t>(kernels.element));
+    return static_cast<double>(q[0]) / static_cast<double>(run) *
+               product_cycles(kernels, rows, depth, static_cast<double>(run * plane)) +
            rows * static_cast<double>(q[0]) * (plane_cycles + static_cast<double>(q[1]) * row_cycles);
   }
 

@@ -27,6 +27,14 @@ struct Blocking {
   std::int64_t chunk = 1;     // panel: input channels at a time
 };
 
+// Bytes of one row of sums of a run: with 8 rows, a fraction of a first-level cache of 32 KiB.
+inline constexpr std::int64_t most_sums = 2048;
+// Planes of positions that make one run of the direct way: as many as its sums allow.
+constexpr std::int64_t direct_run(std::int64_t planes, std::int64_t plane_bytes) {
+  const std::int64_t fit = most_sums / plane_bytes;
+  return fit < 1 ? 1 : fit < planes ? fit : planes;
+}
+
 // Where an item's outputs go: element (image, channel, d, h, w), counted within the item, at the sum of the steps.
 template <class T>
 struct Destination {
@@ -125,8 +133,6 @@ class Convolver {
   std::size_t panel_classes() const;
   void store(const Item& item, const Run& run, const Sums& sums) const;
   void store_rows(const Item& item, const Run& run, const Sums& sums, const RowsOut<T>& out) const;
-  // Bytes of one row of sums of a run: with 8 rows, a fraction of a first-level cache of 32 KiB.
-  static constexpr std::int64_t most_sums = 2048;
   // The vectors of a run of positions of one plane: whole rows of the patch end to end, or vectors of each row alone.
   struct Vectors {
     bool by_row = false;

@@ -17,8 +17,7 @@ typename Convolver<T>::Vectors Convolver<T>::lay_vectors(std::int64_t rows, std:
   v.each_row = each_row;
   v.each_plane = v.by_row ? rows * each_row : end_to_end;
   v.row_step = v.by_row ? each_row * lanes : extent_[2];
-  // Several planes make one run while a block's sums stay in the first-level cache.
-  v.run = std::clamp<std::int64_t>(most_sums / (v.each_plane * lanes * as_index(sizeof(T))), 1, planes);
+  v.run = direct_run(planes, v.each_plane * lanes * as_index(sizeof(T)));
   return v;
 }
 
