@@ -14,7 +14,7 @@ namespace convt::core::cpu {
 namespace {
 
 // Outputs larger than this do not stay in a core's share of the last cache until somebody reads them.
-constexpr std::int64_t streamed_bytes = 32 << 20;
+constexpr std::int64_t streamed_bytes = 16 << 20;
 bool streams(const Descriptor& asked) {
   return asked.output.count() * static_cast<std::int64_t>(size_of(asked.dtype)) > streamed_bytes;
 }

@@ -71,15 +71,6 @@ void interleave_rows(const Interleave<T>& i) {
   }
 }
 
-// One phase: rows as they are.
-template <class T>
-void stream_rows(const Interleave<T>& i) {
-  const RowStreamer<T> stream{i.width};
-  for (std::int64_t c = 0; c < i.channels; ++c)
-    for (std::int64_t y = 0; y < i.rows; ++y)
-      stream(i.from + c * i.from_channel + y * i.from_step, i.to + c * i.to_channel + y * i.to_step);
-}
-
 // A row of more phases: matrices of (phase, position), transposed. The first outputs are of phases from `lead` on, then
 // come those before it.
 template <class T>
@@ -108,11 +99,11 @@ void interleave_short(const Interleave<T>& i) {
 }
 
 template <class T>
-void interleave(const Interleave<T>& i) {
+void interleave_cached(const Interleave<T>& i) {
   if (i.width <= short_row) return interleave_short(i);
   switch (i.phases) {
     case 1:
-      return i.stream ? stream_rows(i) : interleave_rows<T, 1>(i);
+      return interleave_rows<T, 1>(i);
     case 2:
       return interleave_rows<T, 2>(i);
     case 3:
@@ -125,6 +116,29 @@ void interleave(const Interleave<T>& i) {
   for (std::int64_t c = 0; c < i.channels; ++c)
     for (std::int64_t y = 0; y < i.rows; ++y)
       interleave_many(i, i.from + c * i.from_channel + y * i.from_step, i.to + c * i.to_channel + y * i.to_step);
+}
+
+// Rows of several phases are made in the first-level cache.
+inline constexpr std::int64_t longest_streamed = 2048;
+template <class T>
+void interleave_streamed(const Interleave<T>& i) {
+  const RowStreamer<T> stream{i.width};
+  T made[longest_streamed];
+  Interleave<T> row = i;
+  row.channels = row.rows = 1;
+  row.to = made;
+  for (std::int64_t c = 0; c < i.channels; ++c)
+    for (std::int64_t y = 0; y < i.rows; ++y) {
+      row.from = i.from + c * i.from_channel + y * i.from_step;
+      if (i.phases > 1) interleave_cached(row);
+      stream(i.phases > 1 ? made : row.from, i.to + c * i.to_channel + y * i.to_step);
+    }
+}
+
+template <class T>
+void interleave(const Interleave<T>& i) {
+  const bool fits = i.width > short_row && (i.phases == 1 || i.width <= longest_streamed);
+  i.stream&& fits ? interleave_streamed(i) : interleave_cached(i);
 }
 
 template <class T>
