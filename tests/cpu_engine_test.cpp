@@ -359,5 +359,18 @@ TEST_P(CpuEngine, UnalignedTensors) {
   }
 }
 
+// Outputs too large for a cache are written past it: rows of one phase, of several, and behind a chain.
+TEST_P(CpuEngine, LargeOutputs) {
+  for (const std::string text : {"conv_transpose2d batch=1 channels=1->3 input=1201x1203 kernel=1",
+                                 "conv_transpose2d batch=1 channels=1->3 input=601x603 kernel=2 stride=2",
+                                 "conv_transpose2d batch=1 channels=1->3 input=1201x1203 kernel=1 | relu"}) {
+    const CaseReport report = check_case(text, 1, {.engine = "cpu"});
+    EXPECT_EQ(report.defect, "") << text;
+    const Plan plan = make_plan(text);
+    const Inputs inputs = make_inputs(plan, 1, Fill::unit);
+    EXPECT_EQ(run(make_plan(text), inputs, {.guard = 63}), run(make_plan(text), inputs, {.guard = 64})) << text;
+  }
+}
+
 }  // namespace
 }  // namespace convt::cli

@@ -22,11 +22,21 @@ struct PackedBlock {
   std::array<const std::int64_t*, most_block_rows> order;
   T* to = nullptr;
 
+  // The most usual number of rows, in a loop that compilers make vectors of.
+  static constexpr std::int64_t common_rows = 8;
+  template <std::int64_t count>
+  static void copy(const E* first, T* out) {
+    for (std::int64_t r = 0; r < count; ++r) out[r] = to_real<T>(first[r]);
+  }
+
   void pack_channel(std::int64_t offset) {
     if (adjacent) {
       for (std::int64_t t = 0; t < taps; ++t) {
         const E* const first = from[0] + offset + order[0][t];
-        for (std::int64_t r = 0; r < rows; ++r) to[t * rows + r] = to_real<T>(first[r]);
+        if (rows == common_rows)
+          copy<common_rows>(first, to + t * common_rows);
+        else
+          for (std::int64_t r = 0; r < rows; ++r) to[t * rows + r] = to_real<T>(first[r]);
       }
     } else {
       for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {

@@ -11,51 +11,75 @@
 HWY_BEFORE_NAMESPACE();
 namespace convt::core::cpu::CONVT_ISA {
 
-// Elements of a and b in turns. With 512 bits, Highway's own takes several shuffles for each half.
-template <class D>
-HWY_INLINE void store_pairs(D d, hn::Vec<D> a, hn::Vec<D> b, hn::TFromD<D>* to) {
 #if HWY_TARGET == HWY_AVX3
-  using V = hn::Vec<D>;
-  if constexpr (sizeof(hn::TFromD<D>) == sizeof(float)) {
-    const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    hn::StoreU(V{_mm512_permutex2var_ps(a.raw, low, b.raw)}, d, to);
-    hn::StoreU(V{_mm512_permutex2var_ps(a.raw, high, b.raw)}, d, to + 16);
-  } else {
-    const __m512i low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
-    const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
-    hn::StoreU(V{_mm512_permutex2var_pd(a.raw, low, b.raw)}, d, to);
-    hn::StoreU(V{_mm512_permutex2var_pd(a.raw, high, b.raw)}, d, to + 8);
-  }
-#else
-  hn::StoreInterleaved2(a, b, d, to);
-#endif
+// Elements of a and b in turns: with 512 bits, Highway's own takes several shuffles for each half.
+template <class V>
+struct Pairs {
+  V low, high;
+};
+HWY_INLINE Pairs<Values<float>> pairs(Values<float> a, Values<float> b) {
+  const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+  using Raw = Values<float>::Raw;
+  return {Values<float>(Raw{_mm512_permutex2var_ps(a.raw.raw, low, b.raw.raw)}),
+          Values<float>(Raw{_mm512_permutex2var_ps(a.raw.raw, high, b.raw.raw)})};
 }
+HWY_INLINE Pairs<Values<double>> pairs(Values<double> a, Values<double> b) {
+  const __m512i low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
+  const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
+  using Raw = Values<double>::Raw;
+  return {Values<double>(Raw{_mm512_permutex2var_pd(a.raw.raw, low, b.raw.raw)}),
+          Values<double>(Raw{_mm512_permutex2var_pd(a.raw.raw, high, b.raw.raw)})};
+}
+#endif
 
 template <class T, int P>
 HWY_INLINE void store_interleaved(const T* const* from, std::int64_t x, T* to) {
   const hn::ScalableTag<T> d;
   const auto v = [&](int p) HWY_ATTR { return hn::LoadU(d, from[p] + x); };
   if constexpr (P == 1) hn::StoreU(v(0), d, to);
-  if constexpr (P == 2) store_pairs(d, v(0), v(1), to);
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (P == 2) {
+    const auto [low, high] = pairs(Values<T>(v(0)), Values<T>(v(1)));
+    low.store(to);
+    high.store(to + Values<T>::lanes);
+  }
+#else
+  if constexpr (P == 2) hn::StoreInterleaved2(v(0), v(1), d, to);
+#endif
   if constexpr (P == 3) hn::StoreInterleaved3(v(0), v(1), v(2), d, to);
   if constexpr (P == 4) hn::StoreInterleaved4(v(0), v(1), v(2), v(3), d, to);
 }
 
-// Rows in whole vectors; the last ones go by way of the scratch memory.
+// The end of a row, less than P vectors: from registers where it can be, or by way of the scratch memory.
+template <class T, int P>
+HWY_INLINE void store_rest(const T* const* from, std::int64_t count, T* scratch, T* to) {
+  using V = Values<T>;
+  if constexpr (P == 1) return Part<T>(count).store(V::load(from[0]), to);
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (P == 2) {
+    const auto [low, high] = pairs(V::load(from[0]), V::load(from[1]));
+    Part<T>(std::min(count, V::lanes)).store(low, to);
+    if (count > V::lanes) Part<T>(count - V::lanes).store(high, to + V::lanes);
+    return;
+  }
+#endif
+  store_interleaved<T, P>(from, 0, scratch);
+  for (std::int64_t o = 0; o < count; o += V::lanes)
+    Part<T>(std::min(count - o, V::lanes)).store(V::load(scratch + o), to + o);
+}
+
 template <class T, int P>
 HWY_INLINE void interleave_channel(const Interleave<T>& i, const T* const* first, T* to) {
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  constexpr std::int64_t lanes = Values<T>::lanes;
+  const std::int64_t whole = i.width / (lanes * P) * lanes, rest = i.width - whole * P;
   const T* from[P];
   std::copy_n(first, P, from);
   for (std::int64_t y = 0; y < i.rows; ++y, to += i.to_step) {
-    std::int64_t x = 0;
-    for (; (x + lanes) * P <= i.width; x += lanes) store_interleaved<T, P>(from, x, to + x * P);
-    if (x * P < i.width) {
-      store_interleaved<T, P>(from, x, i.scratch);
-      for (std::int64_t o = x * P; o < i.width; o += lanes)
-        Part<T>(std::min(i.width - o, lanes)).store(Values<T>::load(i.scratch + o - x * P), to + o);
-    }
+    for (std::int64_t x = 0; x < whole; x += lanes) store_interleaved<T, P>(from, x, to + x * P);
+    const T* behind[P];
+    for (int p = 0; p < P; ++p) behind[p] = from[p] + whole;
+    if (rest > 0) store_rest<T, P>(behind, rest, i.scratch, to + whole * P);
     for (const T*& one : from) one += i.from_step;
   }
 }
