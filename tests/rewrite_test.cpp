@@ -310,6 +310,10 @@ TEST(Rewrite, Steps) {
            {"avg_pool(2, padding=1)", {"avg_pool(2, padding=1)"}},
            {"avg_pool(3)", {"avg_pool(3)"}},  // 3 does not divide the stride
            {"max_pool(2)", {"max_pool(2)"}},
+           // Shifts before max pools.
+           {"bias | max_pool(2) | max_pool(3) | sum", {"max_pool(2)", "max_pool(3)", "bias", "sum"}},
+           {"bias | max_pool(2, padding=1) | mul(channel)", {"max_pool(2, padding=1)", "bias, mul(channel)"}},
+           {"mul(2) | max_pool(2)", {"mul(2)", "max_pool(2)"}},
            {"avg_pool(2, stride=1)", {"avg_pool(2, stride=1)"}},  // more taps, not fewer
        }) {
     const std::string text = plain + (pinned.chain.empty() ? "" : " | " + pinned.chain);

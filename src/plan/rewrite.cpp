@@ -145,6 +145,28 @@ bool cancel_shifts(Program& program) {
   return changed;
 }
 
+bool is_max_pool(const Step& step) {
+  const Op* any = std::get_if<Op>(&step.what);
+  return any != nullptr &&
+         std::visit([]<class T>(const T&) { return std::derived_from<T, Pool> && std::derived_from<T, ops::MaxFold>; },
+                    *any);
+}
+
+// A shift of whole channels before a max pool is the same behind it, where there are fewer pixels.
+bool delay_shifts(Program& program) {
+  bool changed = false;
+  for (std::size_t i = 0; i + 1 < program.steps.size(); ++i) {
+    Step &step = program.steps[i], &next = program.steps[i + 1];
+    const Affine* affine = affine_of(step);
+    if (affine == nullptr || planned(*affine).a != 1 || !is_max_pool(next)) continue;
+    program.notes.push_back(fmt::format("{} moves behind {}", print(step), print(next)));
+    step.in = step.out = next.out;
+    std::swap(step, next);
+    changed = true;
+  }
+  return changed;
+}
+
 // The step commutes with sums over channels: what it does to a channel is linear and the same for all of them.
 bool treats_channels_alike(Step& step) {
   if (const Affine* affine = affine_of(step)) return std::isfinite(planned(*affine).a);
@@ -292,8 +314,8 @@ Program rewrite(std::shared_ptr<const Descriptor> asked) {
   program.conv = asked->conv;
   program.asked = std::move(asked);
   for (const Stage& stage : program.asked->stages) add_steps(program.steps, stage);
-  while (merge_neighbours(program) || drop_identities(program) || cancel_shifts(program) || move_reduction(program) ||
-         move_pool(program)) {
+  while (merge_neighbours(program) || drop_identities(program) || cancel_shifts(program) || delay_shifts(program) ||
+         move_reduction(program) || move_pool(program)) {
   }
   spread_single_inputs(program);
   const Convolution& c = program.convolution;
