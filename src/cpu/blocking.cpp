@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/division.hpp"
+
 namespace convt::core::cpu {
 namespace {
 
@@ -23,8 +25,6 @@ constexpr double vector_cycles = 3, row_cycles = 8, plane_cycles = 25;
 constexpr std::int64_t most_interleaved = 4;
 // Elements of a patch that 32-bit offsets can reach.
 constexpr double most_elements = 1 << 30;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Cycles of one product: `rows` of one class, in blocks as Convolver cuts them, over so many vectors.
 double product_cycles(const KernelShape& k, double rows, double depth, double vectors) {

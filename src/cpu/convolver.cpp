@@ -91,7 +91,7 @@ std::int64_t Convolver<T>::scratch_size() const {
 
 template <class T>
 std::int64_t Convolver<T>::splits() const {
-  return (convolution_.out_channels + blocking_.channels - 1) / blocking_.channels;
+  return ceil_div(convolution_.out_channels, blocking_.channels);
 }
 
 template <class T>
@@ -105,7 +105,7 @@ typename Convolver<T>::Rows Convolver<T>::rows_of(const Class& one, std::int64_t
   const auto together = as_index(one.axes[2]->phases.size());
   Rows rows{outs * one.phases, together <= kernels_.most_rows ? together : 1, 1};
   const std::int64_t granules = kernels_.most_rows / rows.granule;
-  rows.blocks = (rows.rows / rows.granule + granules - 1) / granules;
+  rows.blocks = ceil_div(rows.rows / rows.granule, granules);
   return rows;
 }
 

@@ -10,8 +10,8 @@ namespace convt::core::cpu {
 template <class T>
 typename Convolver<T>::Vectors Convolver<T>::lay_vectors(std::int64_t rows, std::int64_t width,
                                                          std::int64_t planes) const {
-  const std::int64_t lanes = kernels_.lanes, each_row = (width + lanes - 1) / lanes;
-  const std::int64_t end_to_end = ((rows - 1) * extent_[2] + width + lanes - 1) / lanes;
+  const std::int64_t lanes = kernels_.lanes, each_row = ceil_div(width, lanes);
+  const std::int64_t end_to_end = ceil_div((rows - 1) * extent_[2] + width, lanes);
   Vectors v;
   v.by_row = rows * each_row <= end_to_end;
   v.each_row = each_row;

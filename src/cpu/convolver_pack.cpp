@@ -58,7 +58,7 @@ constexpr std::int64_t pack_channels = 16;
 template <class T>
 std::int64_t Convolver<T>::pack_parts() const {
   const std::int64_t units = convolution_.groups > 1 ? convolution_.groups : splits();
-  return units * ((ins_ + pack_channels - 1) / pack_channels);
+  return units * ceil_div(ins_, pack_channels);
 }
 
 // Where no phases are merged: every tap of the kernel is one tap of one class, and all classes have the same rows.
@@ -90,7 +90,7 @@ void Convolver<T>::pack_taps(const E* from, const Interval& ins, std::int64_t ou
 
 template <class T>
 void Convolver<T>::pack(const void* kernel, convt_dtype dtype, std::int64_t part, T* packed) const {
-  const std::int64_t chunks = (ins_ + pack_channels - 1) / pack_channels, unit = part / chunks;
+  const std::int64_t chunks = ceil_div(ins_, pack_channels), unit = part / chunks;
   const Interval ins{part % chunks * pack_channels, std::min((part % chunks + 1) * pack_channels, ins_)};
   const Interval outs = convolution_.groups > 1 ? Interval{unit * outs_, (unit + 1) * outs_} : channels(unit);
   const std::int64_t group = outs.begin / outs_, taps = volume(convolution_.kernel);

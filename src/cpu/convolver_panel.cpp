@@ -86,7 +86,7 @@ void Convolver<T>::run_panel_class(const Item& item, const Run& run, const Class
       const std::int64_t begin = rows.begin(b), count = rows.begin(b + 1) - begin;
       kernels_.gemm({.x = run.panel,
                      .starts = panel_starts_.data(),
-                     .vectors = (positions + kernels_.lanes - 1) / kernels_.lanes,
+                     .vectors = ceil_div(positions, kernels_.lanes),
                      .offsets = panel_offsets_.data(),
                      .depth = chunk * one.taps,
                      .w = packed + (begin * ins_ + c * count) * one.taps,

@@ -152,7 +152,7 @@ void CpuExecutable<T>::execute(const Call& call) const {
       flight.pass = &p;
       flight.number = static_cast<std::size_t>(&p - s_->passes.data());
       const std::int64_t each = p.cut.blocking.images;
-      const std::int64_t groups = (flight.images.size() + each - 1) / each;
+      const std::int64_t groups = ceil_div(flight.images.size(), each);
       parallel_for(groups * p.splits * p.tiles, frame.threads,
                    [&](std::int64_t item, std::size_t slot) { run_item(frame, flight, item, slot); });
       finish_pass(frame, flight);

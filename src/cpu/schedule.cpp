@@ -80,7 +80,7 @@ void Schedule<T>::plan_passes(const Setup& setup) {
       plan.tiles *= static_cast<std::int64_t>(plan.levels[a].size());
     }
     const std::int64_t each = plan.cut.blocking.channels;
-    plan.splits = (pass.in.channels + each - 1) / each;
+    plan.splits = ceil_div(pass.in.channels, each);
     if (pass.source == Pass::Source::convolution)
       plan.convolver = std::make_unique<Convolver<T>>(program->convolution, plan.cut.blocking, kernels, sources);
     if (pass.sink == Pass::Sink::moments) {

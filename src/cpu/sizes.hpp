@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/division.hpp"
+
 namespace convt::core::cpu {
 
 inline std::int64_t as_index(std::size_t value) { return static_cast<std::int64_t>(value); }
@@ -13,7 +15,7 @@ inline std::int64_t as_index(std::size_t value) { return static_cast<std::int64_
 template <class T>
 std::int64_t odd_lines(std::int64_t size) {
   constexpr auto each = static_cast<std::int64_t>(64 / sizeof(T));
-  return ((size + each - 1) / each | 1) * each;
+  return (ceil_div(size, each) | 1) * each;
 }
 
 }  // namespace convt::core::cpu

@@ -8,7 +8,7 @@
 //
 // Op headers define their struct in the namespace CONVT_OPS and have no include guard: epilogue/op.hpp includes them
 // all once, as `ops`. An engine that compiles code for several instruction sets includes them again for each, inside
-// the region where the compiler may use it, as a namespace of its own (tests/simd_ops_test.cpp shows how): same
+// the region where the compiler may use it, as a namespace of its own (src/cpu/simd/ops-inl.hpp does): same
 // parameters, so that one converts to the other by std::bit_cast, and the math compiled for that target.
 #pragma once
 

@@ -5,13 +5,9 @@
 #include <limits>
 #include <map>
 
+#include "base/division.hpp"
+
 namespace convt::core {
-namespace {
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
-
-}  // namespace
 
 Interval AxisPhases::positions(std::int64_t phase, const Interval& outputs) const {
   return {ceil_div(outputs.begin + padding - phase, stride), floor_div(outputs.end - 1 + padding - phase, stride) + 1};

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/division.hpp"
+
 namespace convt::core {
 namespace {
 
@@ -70,8 +72,6 @@ void spread(const Op& any, const Shape& in, Needed& needed) {
       },
       any);
 }
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a > 0 ? (a - 1) / b + 1 : -(-a / b); }
 
 // Pairs of an input and a tap that meet in a needed output.
 double meetings(const Convolution& c, std::size_t axis, const Coordinates& needed) {
