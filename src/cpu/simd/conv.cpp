@@ -17,19 +17,20 @@ template <class V>
 struct Pairs {
   V low, high;
 };
-HWY_INLINE Pairs<Values<float>> pairs(Values<float> a, Values<float> b) {
-  const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-  using Raw = Values<float>::Raw;
-  return {Values<float>(Raw{_mm512_permutex2var_ps(a.raw.raw, low, b.raw.raw)}),
-          Values<float>(Raw{_mm512_permutex2var_ps(a.raw.raw, high, b.raw.raw)})};
-}
-HWY_INLINE Pairs<Values<double>> pairs(Values<double> a, Values<double> b) {
-  const __m512i low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
-  const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
-  using Raw = Values<double>::Raw;
-  return {Values<double>(Raw{_mm512_permutex2var_pd(a.raw.raw, low, b.raw.raw)}),
-          Values<double>(Raw{_mm512_permutex2var_pd(a.raw.raw, high, b.raw.raw)})};
+template <class T>
+HWY_INLINE Pairs<Values<T>> pairs(Values<T> a, Values<T> b) {
+  using Raw = typename Values<T>::Raw;
+  if constexpr (sizeof(T) == sizeof(float)) {
+    const __m512i low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    return {Values<T>(Raw{_mm512_permutex2var_ps(a.raw.raw, low, b.raw.raw)}),
+            Values<T>(Raw{_mm512_permutex2var_ps(a.raw.raw, high, b.raw.raw)})};
+  } else {
+    const __m512i low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
+    const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
+    return {Values<T>(Raw{_mm512_permutex2var_pd(a.raw.raw, low, b.raw.raw)}),
+            Values<T>(Raw{_mm512_permutex2var_pd(a.raw.raw, high, b.raw.raw)})};
+  }
 }
 #endif
 
