@@ -39,7 +39,7 @@ def entries_table(entries, names, heading, first):
 
 def summary(entries):
     """What the entries of one mode say together."""
-    ratios = sorted((entry["ratio"], entry["name"]) for entry in entries if entry["ratio"] is not None)
+    ratios = sorted((entry["ratio"], f"{entry['name']} {entry['mode']}") for entry in entries if entry["ratio"] is not None)
     floors = [entry["of_floor"] for entry in entries if entry["of_floor"] is not None]
     lines = []
     if floors:
