@@ -95,13 +95,13 @@ Status status_of(const std::function<void()>& f) {
 }
 
 TEST_F(GpuMemories, NoMemoryForTheWorkspace) {
-  const std::string text =
-      "conv_transpose2d batch=16 channels=8->32 input=256 kernel=3 stride=2 | instance_norm | gelu";
+  // In 16 bits, what stands between the norm's passes is no part of the output.
+  const std::string text = "conv_transpose2d dtype=bf16 channels=8->32 input=512 kernel=3 stride=2 | instance_norm";
   const Stream stream;
   GpuRun small(chain_cases()[3], 1, {.place = place_of(stream)});
   const std::vector<double> expected = small.result();
   GpuRun run(text, 1, {.place = place_of(stream)});
-  if (run.plan.workspace_size() < 16 * mega) GTEST_SKIP() << "this plan needs hardly any workspace";
+  if (run.plan.workspace_size() < 64 * mega) GTEST_SKIP() << "this plan needs hardly any workspace";
   const std::size_t before = free_bytes();
   {
     const Filler filler;
@@ -115,27 +115,26 @@ TEST_F(GpuMemories, NoMemoryForTheWorkspace) {
   EXPECT_EQ(small.result(), expected);
 }
 
-// What was packed before stays in use.
 TEST_F(GpuMemories, NoMemoryForThePackedKernel) {
-  const std::string text = "conv_transpose1d channels=2048->2048 input=3 kernel=4 stride=2";
   const Stream stream;
-  GpuRun run(text, 1, {.pack_kernel = true, .own_workspace = true, .place = place_of(stream)});
+  GpuRun run("conv_transpose1d channels=2048->2048 input=3 kernel=4 stride=2", 1,
+             {.own_workspace = true, .place = place_of(stream)});
   const std::vector<double> expected = run.result();
-  const std::size_t bytes = run.plan.kernel_info().bytes, before = free_bytes();
+  const std::size_t bytes = run.plan.kernel_info().bytes;
   const cli::GpuMemory kernel(0, bytes);
   CUDA_OK(cudaMemset(kernel.data(), 0, bytes));
+  const std::size_t before = free_bytes();
   const auto pack = [&] { return convt_plan_pack_kernel(run.plan.get(), kernel.data(), stream); };
   {
     const Filler filler;
-    if (pack() == CONVT_OK) GTEST_SKIP() << "the new kernel went where the old one was";
     EXPECT_EQ(pack(), CONVT_OUT_OF_MEMORY);
     EXPECT_STRNE(convt_last_error(), "");
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the library's failure is its own";
+    run.execution.load(run.inputs);
+    EXPECT_EQ(run.result(), expected);  // with the kernel of the call
   }
-  EXPECT_GE(free_bytes() + bytes + 2 * mega, before);
-  run.execution.load(run.inputs);
-  EXPECT_EQ(run.result(), expected);
+  EXPECT_GE(free_bytes() + 2 * mega, before);
   EXPECT_EQ(pack(), CONVT_OK) << convt_last_error();
-  EXPECT_EQ(run.execution.defect(), "");
   run.execution.execute();
   EXPECT_EQ(run.execution.output(), std::vector<double>(expected.size()));
 }
