@@ -110,7 +110,7 @@ void Execution::launch() {
 
 std::string Execution::defect() {
   memory_.update_host();
-  if (const std::string defect = memory_.defect(); !defect.empty()) return defect;
+  if (std::string defect = memory_.defect(); !defect.empty()) return defect;
   for (std::size_t block = 0; block < output_block(); ++block)
     if (!std::ranges::equal(loaded(block), memory_.contents(block).first(loaded(block).size())))
       return fmt::format("wrote to {}", block == 0 ? "the input" : block == 1 ? "the kernel" : "an operand");

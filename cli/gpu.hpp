@@ -4,9 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
-#include <utility>
 
 namespace convt::cli {
 
@@ -24,19 +24,16 @@ class GpuMemory {
  public:
   GpuMemory() = default;
   GpuMemory(int index, std::size_t bytes);
-  GpuMemory(GpuMemory&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
-  GpuMemory& operator=(GpuMemory&& other) noexcept {
-    std::swap(data_, other.data_);
-    return *this;
-  }
-  ~GpuMemory();
 
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return data_.get(); }
   void write(std::span<const std::byte> from, void* stream) const;
   void read(std::span<std::byte> to, void* stream) const;
 
  private:
-  std::byte* data_ = nullptr;
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
 };
 
 }  // namespace convt::cli

@@ -39,18 +39,20 @@ GpuMemory::GpuMemory(int index, std::size_t bytes) {
   check("cudaSetDevice", cudaSetDevice(index));
   void* data = nullptr;
   check("cudaMalloc", cudaMalloc(&data, bytes));
-  data_ = static_cast<std::byte*>(data);
+  data_.reset(static_cast<std::byte*>(data));
 }
 
-GpuMemory::~GpuMemory() { (void)cudaFree(data_); }
+void GpuMemory::Free::operator()(std::byte* data) const { (void)cudaFree(data); }
 
 void GpuMemory::write(std::span<const std::byte> from, void* stream) const {
-  check("cudaMemcpyAsync", cudaMemcpyAsync(data_, from.data(), from.size(), cudaMemcpyHostToDevice, stream_of(stream)));
+  check("cudaMemcpyAsync",
+        cudaMemcpyAsync(data_.get(), from.data(), from.size(), cudaMemcpyHostToDevice, stream_of(stream)));
   wait_for_gpu(stream);
 }
 
 void GpuMemory::read(std::span<std::byte> to, void* stream) const {
-  check("cudaMemcpyAsync", cudaMemcpyAsync(to.data(), data_, to.size(), cudaMemcpyDeviceToHost, stream_of(stream)));
+  check("cudaMemcpyAsync",
+        cudaMemcpyAsync(to.data(), data_.get(), to.size(), cudaMemcpyDeviceToHost, stream_of(stream)));
   wait_for_gpu(stream);
 }
 
