@@ -21,9 +21,14 @@ std::int64_t inverse_of(std::int64_t a, std::int64_t m) {
 }  // namespace
 
 TapAxis tap_axis(std::int64_t kernel, std::int64_t stride, std::int64_t dilation) {
-  TapAxis axis{kernel, stride, dilation, std::gcd(stride, dilation), 0};
-  axis.inverse = inverse_of(dilation / axis.common, stride / axis.common);
-  return axis;
+  const std::int64_t common = std::gcd(stride, dilation);
+  return {kernel,
+          stride,
+          dilation,
+          common,
+          stride / common,
+          dilation / common,
+          inverse_of(dilation / common, stride / common)};
 }
 
 }  // namespace convt::core

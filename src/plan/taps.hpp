@@ -20,18 +20,17 @@ struct PhaseTaps {
 // (stride/g)-th tap. Strides and dilations are below 2^31.
 struct TapAxis {
   std::int64_t kernel = 1, stride = 1, dilation = 1;
-  std::int64_t common = 1;   // g
-  std::int64_t inverse = 0;  // of dilation/g, modulo stride/g
+  std::int64_t common = 1;      // g
+  std::int64_t step = 1;        // stride/g
+  std::int64_t shift_step = 1;  // dilation/g
+  std::int64_t inverse = 0;     // of dilation/g, modulo stride/g
 
   CONVT_FN PhaseTaps taps(std::int64_t phase) const {
-    PhaseTaps result;
-    if (phase % common != 0) return result;
-    result.step = stride / common;
-    result.shift_step = dilation / common;
-    result.first = phase / common * inverse % result.step;
-    result.count = kernel > result.first ? (kernel - 1 - result.first) / result.step + 1 : 0;
-    result.first_shift = (result.first * dilation - phase) / stride;
-    return result;
+    const std::int64_t quotient = phase / common;
+    if (quotient * common != phase) return {};
+    const std::int64_t first = quotient * inverse % step;
+    const std::int64_t count = kernel > first ? (kernel - 1 - first) / step + 1 : 0;
+    return {count, first, step, (first * dilation - phase) / stride, shift_step};
   }
 };
 TapAxis tap_axis(std::int64_t kernel, std::int64_t stride, std::int64_t dilation);

@@ -20,6 +20,7 @@ struct Block {
   static constexpr bool doubles = sizeof(T) == sizeof(double);
   static constexpr int rows = rows_of(shape), columns = columns_of(shape, doubles);
   static constexpr int depth = shape == Shape::thin ? 8 : 16;  // of one step
+  static constexpr int known_depth = 128;                      // that is looked up at once
   static constexpr int row_count = doubles && shape == Shape::middle ? 2 : 4;
   static constexpr int column_count = rows * columns / block_threads / row_count;
   static constexpr int vector = column_count < 4 ? column_count : 4;  // neighbouring columns of one thread
@@ -38,7 +39,8 @@ struct Position {
 };
 // One step of depth: from a position's input to the one it is multiplied with, and to its weights.
 struct Depth {
-  std::int64_t input, weights;
+  std::int64_t input;
+  int weights;  // a row of them
   int d, h, w;  // shifts
 };
 
@@ -58,28 +60,34 @@ struct Work {
   Phase phase[3];
   int group, first_row, first_column, columns, steps;  // columns: of the phase, in all images; steps of depth
 };
+// Threads 0, 1 and 2 find one axis each: the divisions of one take as long as many products.
 template <class B>
-__device__ Work work_of_block(const ConvParams& p) {
-  Work work;
+__device__ void find_work(const ConvParams& p, Work& work) {
   unsigned rest = blockIdx.x;
   const auto next = [&](int count) {
-    const int index = static_cast<int>(rest % count);
-    rest /= count;
+    const unsigned quotient = rest / static_cast<unsigned>(count);
+    const int index = static_cast<int>(rest - quotient * static_cast<unsigned>(count));
+    rest = quotient;
     return index;
   };
-  work.first_row = next(p.padded_rows / B::rows) * B::rows;
-  // Neighbouring phases follow each other, so that what they write to one sector meets in the cache.
-  for (int a = 2; a >= 0; --a) work.phase[a] = phase_at(p.axis[a], next(p.axis[a].phases));
-  work.group = next(p.groups);
-  work.first_column = static_cast<int>(rest) * B::columns;
-  work.columns = p.images;
-  std::int64_t taps = 1;
-  for (int a = 0; a < 3; ++a) {
-    work.columns *= work.phase[a].count;
-    taps *= work.phase[a].taps.count;
+  if (threadIdx.x < warp_threads) {
+    const int first_row = next(p.padded_rows / B::rows) * B::rows;
+    // Neighbouring phases follow each other, so that what they write to one sector meets in the cache.
+    const int w = next(p.axis[2].phases), h = next(p.axis[1].phases), d = next(p.axis[0].phases);
+    const int group = next(p.groups);
+    const int a = threadIdx.x;
+    if (a < 3) work.phase[a] = phase_at(p.axis[a], a == 0 ? d : a == 1 ? h : w);
+    __syncwarp();
+    if (threadIdx.x == 0) {
+      const Phase* const phase = work.phase;
+      work.group = group;
+      work.first_row = first_row;
+      work.first_column = static_cast<int>(rest) * B::columns;
+      work.columns = p.images * phase[0].count * phase[1].count * phase[2].count;
+      work.steps = static_cast<int>(phase[0].taps.count * phase[1].taps.count * phase[2].taps.count * p.depth);
+    }
   }
-  work.steps = static_cast<int>(taps * p.depth);
-  return work;
+  __syncthreads();
 }
 
 // A column as a position of the input and as a pixel of the output.
@@ -115,17 +123,17 @@ __device__ inline Depth depth_at(const ConvParams& p, const Work& work, int step
   const int channel = step - tap * p.depth;
   int shift[3];
   std::int64_t input = (static_cast<std::int64_t>(work.group) * p.depth + channel) * p.channel_step;
-  std::int64_t row = work.group, number[3];
+  int row = work.group, number[3];
   for (int a = 2; a >= 0; --a) {
     const PhaseTaps& taps = work.phase[a].taps;
     const int index = tap % static_cast<int>(taps.count);
     tap /= static_cast<int>(taps.count);
     shift[a] = static_cast<int>(taps.first_shift + index * taps.shift_step);
-    number[a] = taps.first + index * taps.step;
+    number[a] = static_cast<int>(taps.first + index * taps.step);
     input -= shift[a] * p.axis[a].step;
   }
-  for (int a = 0; a < 3; ++a) row = row * p.axis[a].taps.kernel + number[a];
-  return {input, (row * p.depth + channel) * p.padded_rows + work.first_row, shift[0], shift[1], shift[2]};
+  for (int a = 0; a < 3; ++a) row = row * static_cast<int>(p.axis[a].taps.kernel) + number[a];
+  return {input, row * p.depth + channel, shift[0], shift[1], shift[2]};
 }
 
 __device__ inline bool inside(const ConvParams& p, const Position& position, const Depth& depth) {
@@ -148,7 +156,7 @@ struct Shared {
   };
   Work work;
   Position positions[B::columns];
-  Depth depths[2][B::depth];
+  Depth depths[B::known_depth];
   alignas(16) unsigned char chain[strip_shared<T>(B::columns)];
 
   __device__ Shared() {}  // of any content
@@ -182,27 +190,37 @@ struct Fetched {
   T inputs[B::inputs_each];
   Vector<T, 4> weights;
 
-  __device__ void load(const ConvParams& p, const Shared<T, B>& shared, const Depth (&depths)[B::depth]) {
-    // Neighbours in memory to neighbouring threads, which hold on to what their elements have in common.
-    const bool by_channel = p.channel_step == 1;
-    int k = by_channel ? threadIdx.x % B::depth : threadIdx.x / B::columns;
-    int column = by_channel ? threadIdx.x / B::depth : threadIdx.x % B::columns;
-    Depth depth = depths[k];
-    Position position = shared.positions[column];
+  // `depths`: those of the step. Neighbours in memory go to neighbouring threads, which look up once what their
+  // elements have in common: the input channel; or the position and, where one tap fills the step, that as well.
+  __device__ void load(const ConvParams& p, const Shared<T, B>& shared, const Depth* depths) {
+    if (p.channel_step == 1) {
+      const Depth depth = depths[threadIdx.x % B::depth];
 #pragma unroll
-    for (int i = 0; i < B::inputs_each; ++i) {
+      for (int i = 0; i < B::inputs_each; ++i)
+        inputs[i] = input(p, shared.positions[threadIdx.x / B::depth + i * (block_threads / B::depth)], depth);
+    } else if (p.depth % B::depth != 0) {
+      const Position position = shared.positions[threadIdx.x % B::columns];
+#pragma unroll
+      for (int i = 0; i < B::inputs_each; ++i)
+        inputs[i] = input(p, position, depths[threadIdx.x / B::columns + i * (block_threads / B::columns)]);
+    } else {
+      const Position position = shared.positions[threadIdx.x % B::columns];
+      const Depth depth = depths[threadIdx.x / B::columns];
       const E* const from = static_cast<const E*>(p.input) + (position.offset + depth.input);
-      inputs[i] = inside(p, position, depth) ? static_cast<T>(to_real(*from)) : T(0);
-      if (i + 1 == B::inputs_each) break;
-      if (by_channel)
-        position = shared.positions[column += block_threads / B::depth];
-      else
-        depth = depths[k += block_threads / B::columns];
+      const bool there = inside(p, position, depth);
+#pragma unroll
+      for (int i = 0; i < B::inputs_each; ++i)
+        inputs[i] = there ? static_cast<T>(to_real(from[i * (block_threads / B::columns) * p.channel_step])) : T(0);
     }
     if (threadIdx.x < B::weight_vectors) {
-      const std::int64_t row = depths[threadIdx.x / (B::rows / 4)].weights + threadIdx.x % (B::rows / 4) * 4;
-      weights = *reinterpret_cast<const Vector<T, 4>*>(static_cast<const T*>(p.weights) + row);
+      const std::int64_t row = depths[threadIdx.x / (B::rows / 4)].weights;
+      const T* const from = static_cast<const T*>(p.weights) + row * p.padded_rows + shared.work.first_row;
+      weights = *reinterpret_cast<const Vector<T, 4>*>(from + threadIdx.x % (B::rows / 4) * 4);
     }
+  }
+  __device__ static T input(const ConvParams& p, const Position& position, const Depth& depth) {
+    const E* const from = static_cast<const E*>(p.input) + (position.offset + depth.input);
+    return inside(p, position, depth) ? static_cast<T>(to_real(*from)) : T(0);
   }
 
   __device__ void store(const ConvParams& p, Shared<T, B>& shared, int slot) const {
@@ -250,20 +268,24 @@ __device__ void convolve(const ConvParams& p, Shared<T, B>& shared, const Strip<
   sums.clear();
   part.clear();
   const int steps = (work.steps + B::depth - 1) / B::depth;
-  if (threadIdx.x < 2 * B::depth)
-    shared.depths[threadIdx.x / B::depth][threadIdx.x % B::depth] = depth_at(p, work, threadIdx.x);
-  __syncthreads();
+  constexpr int known = B::known_depth / B::depth;  // steps whose depths are looked up at once
+  const auto look_up = [&](int step) {
+    if (threadIdx.x < B::known_depth) shared.depths[threadIdx.x] = depth_at(p, work, step * B::depth + threadIdx.x);
+    __syncthreads();
+  };
+  look_up(0);
   if (steps > 0) {
-    fetched.load(p, shared, shared.depths[0]);
+    fetched.load(p, shared, shared.depths);
     fetched.store(p, shared, 0);
   }
   __syncthreads();
   for (int s = 0; s < steps; ++s) {
-    if (s + 1 < steps) fetched.load(p, shared, shared.depths[(s + 1) % 2]);
-    if (threadIdx.x < B::depth) shared.depths[s % 2][threadIdx.x] = depth_at(p, work, (s + 2) * B::depth + threadIdx.x);
+    const int next = s + 1;
+    if (next % known == 0 && next < steps) look_up(next);
+    if (next < steps) fetched.load(p, shared, shared.depths + next % known * B::depth);
     multiply(shared, s % 2, part);
-    if (s + 1 < steps) fetched.store(p, shared, (s + 1) % 2);
-    if (!B::doubles && (s + 1) % (part_steps / B::depth) == 0) {
+    if (next < steps) fetched.store(p, shared, next % 2);
+    if (!B::doubles && next % (part_steps / B::depth) == 0) {
       sums.add(part);
       part.clear();
     }
@@ -288,7 +310,8 @@ __device__ __noinline__ void convolve_carefully(const ConvParams& p, const Share
       const Depth depth = depth_at(p, shared.work, step);
       if (!inside(p, position, depth)) continue;
       const T x = static_cast<T>(to_real(static_cast<const E*>(p.input)[position.offset + depth.input]));
-      sum = fma(static_cast<const T*>(p.weights)[depth.weights + row], x, sum);
+      const std::int64_t first = static_cast<std::int64_t>(depth.weights) * p.padded_rows + shared.work.first_row;
+      sum = fma(static_cast<const T*>(p.weights)[first + row], x, sum);
     }
     strip(row, column) = sum;
   }
@@ -298,8 +321,7 @@ template <class E, class T, Shape shape>
 __global__ void __launch_bounds__(block_threads, 2) conv_kernel(const __grid_constant__ ConvParams p) {
   using B = Block<T, shape>;
   __shared__ Shared<T, B> shared;
-  if (threadIdx.x == 0) shared.work = work_of_block<B>(p);
-  __syncthreads();
+  find_work<B>(p, shared.work);
   const Work& work = shared.work;
   if (work.first_column >= work.columns) return;
   if (threadIdx.x < B::columns)

@@ -105,7 +105,8 @@ void Schedule::plan_convolution() {
     rejection = "there are more than 2^29 channels";
   const double depth = static_cast<double>(c.in_channels / c.groups) * static_cast<double>(c.kernel[0]) *
                        static_cast<double>(c.kernel[1]) * static_cast<double>(c.kernel[2]);
-  if (depth > static_cast<double>(most_steps)) rejection = "one output sums more than 2^30 products";
+  if (depth * static_cast<double>(c.groups) > static_cast<double>(most_steps))
+    rejection = "the kernel has more than 2^30 taps of input channels";
 }
 
 void Schedule::plan_stages(PassPlan& plan) const {
