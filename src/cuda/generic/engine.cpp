@@ -14,7 +14,7 @@ constexpr std::int64_t least_slab = 1 << 20;
 
 class GenericEngine : public Engine {
  public:
-  std::string_view name() const override { return "cuda"; }
+  std::string_view name() const override { return "cuda-generic"; }
 
   std::vector<Candidate> candidates(const Request& request) const override {
     Candidate none;
@@ -46,7 +46,7 @@ class GenericEngine : public Engine {
       schedule = std::make_shared<cuda::generic::Schedule>(setup);
     }
     Candidate result;
-    result.name = setup.between == Between::store ? "cuda" : "cuda recompute";
+    result.name = std::string(name()) + (setup.between == Between::store ? "" : " recompute");
     result.rejection = schedule->rejection;
     if (!result.rejection.empty()) return result;
     result.details = schedule->explain();

@@ -307,26 +307,32 @@ void Schedule::place_buffers() {
   if (layout.overflow() || weights.overflow()) rejection = "the workspace passes 10^15 bytes";
 }
 
+// On an H200 within a factor of two, by these: how much of the lanes' rate a block reaches, what it takes beside its
+// products, and what share of the memory's rate stages reach, whose values stay in the L2 cache.
 void Schedule::predict() {
-  // Seen of kernels of this kind: half of the multiply-adds that the lanes could do, two thirds of the memory's rate.
-  constexpr double busy = 0.5, streamed = 0.66, launch = 3e-6;
+  constexpr double block_seconds = 17e-6, streamed = 0.66, launch_seconds = 3e-6;
+  constexpr int blocks_at_once = 2;  // on a multiprocessor
+  const double busy = (block == Shape::wide ? 0.5 : block == Shape::middle ? 0.35 : 0.1) * (doubles ? 0.6 : 1);
+  const Descriptor& asked = *program->asked;
+  const auto batch = static_cast<double>(asked.input.batch), element = static_cast<double>(size_of(asked.dtype));
   const double products = count_work(*program).needed * static_cast<double>(padded_rows) / static_cast<double>(rows);
   const double rate = busy * device.multiprocessors * lanes(device, doubles) * device.clock;
-  const Descriptor& asked = *program->asked;
-  const auto element = static_cast<double>(size_of(asked.dtype));
-  double launches = 2 + static_cast<double>(program->steps.size()), convolutions = 0;
-  double bytes = element * (static_cast<double>(asked.input.count()) + static_cast<double>(asked.output.count()));
+  const double blocks = batch * static_cast<double>(volume(program->conv.space)) / columns_of(block, doubles) *
+                        static_cast<double>(program->convolution.groups * (padded_rows / rows_of(block)));
+  const double in_and_out = element * static_cast<double>(asked.input.count() + asked.output.count());
+  const double memory = streamed * device.bandwidth;
+  const double once = std::max(products / rate + blocks * block_seconds / (blocks_at_once * device.multiprocessors),
+                               in_and_out / memory);
+  double launches = 2 + static_cast<double>(program->steps.size()), bytes = 0, convolutions = 0;
   for (const PassPlan& p : passes) {
-    const double slabs = static_cast<double>(p.tiles()) *
-                         std::ceil(static_cast<double>(asked.input.batch) / static_cast<double>(p.images));
+    const double slabs = static_cast<double>(p.tiles()) * std::ceil(batch / static_cast<double>(p.images));
     launches += slabs * static_cast<double>(p.stages.size() + (p.pass.sink == Pass::Sink::output ? 0 : 2));
     convolutions += p.stages.front().convolves ? 1 : 0;
-    // What slabs hand on stays in L2, at about three times the memory's rate, written and read.
     for (const std::int64_t elements : buffer_elements(p))
-      bytes += 2.0 / 3 * slabs * static_cast<double>(elements * p.images * real);
-    if (p.pass.stores) bytes += 3 * static_cast<double>(asked.input.batch * image_count(p.pass.out) * real);
+      bytes += 2 * slabs * static_cast<double>(elements * p.images * real);
+    if (p.pass.stores) bytes += 3 * batch * static_cast<double>(image_count(p.pass.out) * real);
   }
-  seconds = launch * launches + std::max(convolutions * products / rate, bytes / (streamed * device.bandwidth));
+  seconds = launch_seconds * launches + convolutions * once + bytes / memory;
 }
 
 std::vector<std::string> Schedule::explain() const {
