@@ -4,20 +4,23 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+# The demo waits for the compilation of GPU kernels only where they can run.
+DEMO := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9]*)),cuda,release)
 CONFIGURE = cmake --preset $(1) $(if $(CONVT_WERROR),-DCONVT_WERROR=$(CONVT_WERROR))
 SOURCES = git ls-files -z --cached --others --exclude-standard -- '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh'
 export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: build demo test bench install format lint tidy clean help
+.PHONY: build demo test test-gpu sanitize-gpu bench bench-gpu install format lint tidy clean help need-nvcc
 
 build: ## build build/release/libconvt.so and build/release/convt (the default)
 	$(call CONFIGURE,release)
 	cmake --build --preset release --target convt convt_cli
 
-demo: ## install what the build needs, build, and run the five problems at reduced sizes
+demo: ## install what the build needs, build, and run the five problems at reduced sizes; on a GPU where there is one
 	tools/packages demo
-	$(MAKE) build
-	build/release/convt demo
+	$(call CONFIGURE,$(DEMO))
+	cmake --build --preset $(DEMO) --target convt convt_cli
+	build/$(DEMO)/convt demo
 
 test: ## install what the tests need, build and run them; also the CUDA build where nvcc is found
 	tools/packages test
@@ -31,10 +34,28 @@ ifneq ($(NVCC),)
 	ctest --preset cuda
 endif
 
+test-gpu: need-nvcc ## the CUDA build's tests on a GPU; each says that it was skipped where there is none
+	tools/packages test
+	$(call CONFIGURE,cuda) -DCONVT_TESTS=ON
+	cmake --build --preset cuda --target convt_cli convt_gpu_tests
+	ctest --preset cuda --label-regex gpu
+
+sanitize-gpu: need-nvcc ## some of them under compute-sanitizer
+	tools/packages test
+	$(call CONFIGURE,cuda) -DCONVT_TESTS=ON
+	cmake --build --preset cuda --target convt_gpu_tests
+	tools/sanitize-gpu build/cuda/tests/convt_gpu_tests
+
 bench: ## install the peers, build, check and time against them; RECORD=1 renews docs/performance.md
 	tools/packages bench
 	$(MAKE) build
 	.venv/bin/python bench/cpu.py $(if $(RECORD),--record)
+
+bench-gpu: need-nvcc ## the same on a GPU, against PyTorch; RECORD=1 renews docs/performance.md
+	tools/packages bench
+	$(call CONFIGURE,cuda)
+	cmake --build --preset cuda --target convt
+	.venv/bin/python bench/gpu.py --library build/cuda/libconvt.so $(if $(RECORD),--record)
 
 install: build ## install below PREFIX (/usr/local), staged in DESTDIR if set
 	DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(PREFIX)
@@ -55,8 +76,11 @@ tidy: ## run clang-tidy over the library and the command
 	$(MAKE) build
 	run-clang-tidy -quiet -p build/release '^$(CURDIR)/(src|cli)/'
 
+need-nvcc:
+	$(if $(NVCC),,$(error no nvcc here: install a CUDA toolkit))
+
 clean: ## remove every build
 	rm -rf build
 
 help: ## show this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22

@@ -15,7 +15,8 @@ import machine
 import ours
 import peers
 import report
-from timing import measure, prepared, verify
+import torch_peers
+from timing import log, measure, prepared, verify
 from workload import CHANNELS_LAST, Workload, convt_abi, read_shapes, with_batch
 
 ROUNDS = {"problems": 7, "shapes": 5}
@@ -35,10 +36,6 @@ def parse_arguments():
     if options.record and (options.part or options.only or options.smoke):
         parser.error("--record is for a whole run")
     return options
-
-
-def log(text):
-    print(text, file=sys.stderr, flush=True)
 
 
 def contest(workload, contenders, part, seconds):
@@ -82,11 +79,11 @@ def run_problem(description, options):
     text = description["demo_case"] if options.smoke else \
         with_batch(description["benchmark_case"], bars.PROBLEMS[slug].batch)
     workload = Workload(slug, text)
-    contenders = [ours.named_problem(workload, description, options.threads),
-                  ours.named_problem(workload, description, 1, "convt, 1 thread"),
-                  prepared("PyTorch", peers.eager, workload),
-                  prepared("PyTorch channels_last", peers.channels_last, workload),
-                  prepared("torch.compile", peers.compiled, workload),
+    contenders = [ours.named_problem(workload, description, ours.threads(options.threads)),
+                  ours.named_problem(workload, description, ours.threads(1), "convt, 1 thread"),
+                  prepared("PyTorch", torch_peers.eager, workload),
+                  prepared("PyTorch channels_last", torch_peers.channels_last, workload),
+                  prepared("torch.compile", torch_peers.compiled, workload),
                   prepared("ONNX Runtime", peers.onnx_runtime, workload, options.threads),
                   peers.sgemm()]
     entry = contest(workload, contenders, "problems", options.seconds)
@@ -100,9 +97,10 @@ def run_problem(description, options):
 
 def run_shape(name, text, options):
     workload = Workload(name, text)
-    contenders = [prepared("convt", ours.plan, workload, options.threads), prepared("PyTorch", peers.eager, workload)]
+    contenders = [prepared("convt", ours.plan, workload, ours.threads(options.threads)),
+                  prepared("PyTorch", torch_peers.eager, workload)]
     if workload.case.dims in CHANNELS_LAST:
-        contenders.append(prepared("PyTorch channels_last", peers.channels_last, workload))
+        contenders.append(prepared("PyTorch channels_last", torch_peers.channels_last, workload))
     return contest(workload, contenders, "shapes", options.seconds)
 
 
@@ -126,7 +124,7 @@ def main():
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
     if options.record:
-        report.record(text)
+        report.record(text, "measured")
         log(f"renewed {report.DOCUMENT}")
     return any(entry["contenders"][0]["failure"] for entry in results["problems"] + results["shapes"])
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the measurements were made on and with."""
 
+import importlib.metadata
 import os
 import platform
 import re
 import subprocess
 from pathlib import Path
 
-import onnxruntime
 import torch
 
 from workload import ROOT, convt_abi
@@ -53,22 +53,33 @@ def compiler():
     return f"{version.splitlines()[0]}, {flags}" if version else None
 
 
-def describe(threads):
-    """Lines of the report, name to value; what this system does not tell is left out."""
-    onednn = re.search(r"MKL-DNN v(\S+)", torch.__config__.show())
-    facts = {
-        "CPU": first_match(r"^model name\s*:(.*)$", "/proc/cpuinfo") or platform.processor(),
-        "instruction sets": isa(),
-        "caches": caches(),
-        "CPUs there, threads used": f"{len(os.sched_getaffinity(0))}, {threads}",
+def cpu():
+    return first_match(r"^model name\s*:(.*)$", "/proc/cpuinfo") or platform.processor()
+
+
+def software():
+    """Lines of the report that do not depend on what is measured."""
+    return {
         "system": f"{first_match(r'^PRETTY_NAME=.(.*).$', '/etc/os-release') or platform.system()}, "
                   f"Linux {platform.release()}",
         "convt": f"{convt_abi.lib.convt_version().decode()}, "
                  f"{output_of('git', 'describe', '--always', '--dirty') or 'no git'}",
         "built with": compiler(),
+    }
+
+
+def describe(threads):
+    """Lines of the report, name to value; what this system does not tell is left out."""
+    onednn = re.search(r"MKL-DNN v(\S+)", torch.__config__.show())
+    facts = {
+        "CPU": cpu(),
+        "instruction sets": isa(),
+        "caches": caches(),
+        "CPUs there, threads used": f"{len(os.sched_getaffinity(0))}, {threads}",
+        **software(),
         "PyTorch": f"{torch.__version__}, oneDNN {onednn[1] if onednn else '?'}, "
                    f"{torch.backends.cpu.get_cpu_capability()}",
-        "ONNX Runtime": onnxruntime.__version__,
+        "ONNX Runtime": importlib.metadata.version("onnxruntime"),
     }
     return {name: value for name, value in facts.items() if value}
 

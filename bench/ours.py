@@ -16,8 +16,10 @@ def threads(count):
     return use
 
 
-def poisoned_output(workload):
-    return torch.full(workload.plan.output.shape, torch.nan)
+def precision(name):
+    def use():
+        convt_abi.check(convt_abi.lib.convt_set_float32_precision(convt_abi.PRECISIONS.index(name)))
+    return use
 
 
 def arguments(case, description):
@@ -35,30 +37,29 @@ def arguments(case, description):
     return [values[name] for name in names]
 
 
-def named_problem(workload, description, count, name="convt"):
-    """The C function, with everything that it does in a call."""
-    output = poisoned_output(workload)
+def named_problem(workload, description, before, name="convt"):
+    """The C function, with everything that it does in a call; on a GPU, on the thread's stream."""
+    output = workload.empty_output()
     tensors = [workload.input, workload.kernel, *workload.operands, output]
     values = arguments(workload.case, description)
     scalars = sum(isinstance(value, float) for value in values)
-    function = convt_abi.entry_point(description["slug"], "f32", len(tensors), len(values) - scalars, scalars)
+    function = convt_abi.entry_point(description["slug"], workload.plan.input.dtype, len(tensors),
+                                     len(values) - scalars, scalars)
     passed = [tensor.data_ptr() for tensor in tensors] + values
 
     def call():
         convt_abi.check(function(*passed))
         return output
-    return Contender(name, call, before=threads(count))
+    return Contender(name, call, before=before)
 
 
-def plan(workload, count):
+def plan(workload, before):
     """A plan made beforehand, without a packed kernel: weights are packed in each call."""
-    output, size = poisoned_output(workload), workload.plan.workspace_size
-    workspace = torch.empty(size, dtype=torch.uint8).numpy() if size else None
-    inputs = [tensor.numpy() for tensor in (workload.input, workload.kernel, *workload.operands)]
-    bound = workload.plan.bind(inputs[0], inputs[1], inputs[2:], output.numpy(), workspace)
-    kept = inputs, workspace
+    output, size = workload.empty_output(), workload.plan.workspace_size
+    workspace = torch.empty(size, dtype=torch.uint8, device=workload.device) if size else None
+    bound = workload.plan.bind(workload.input, workload.kernel, workload.operands, output, workspace)
 
-    def call(kept=kept):  # pylint: disable=unused-argument  # bound holds addresses only
+    def call(kept=workspace):  # pylint: disable=unused-argument  # bound holds addresses only
         workload.plan.run(bound)
         return output
-    return Contender("convt", call, before=threads(count))
+    return Contender("convt", call, before=before)

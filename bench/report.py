@@ -9,7 +9,6 @@ import bars
 from workload import ROOT
 
 DOCUMENT = ROOT / "docs/performance.md"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def table(header, rows):
@@ -95,7 +94,7 @@ def shapes_summary(shapes):
     rated = sorted((entry for entry in shapes if entry["ratio"] is not None), key=lambda entry: entry["ratio"])
     if not rated:
         return "No shape could be compared."
-    mean = math.exp(sum(math.log(entry["ratio"]) for entry in rated) / len(rated))
+    mean = geometric_mean([entry["ratio"] for entry in rated])
     under = [entry for entry in shapes if entry["ratio"] is None or entry["ratio"] < bars.SHAPES_LEAST]
     worst = ", ".join(f"{entry['name']} {times(entry['ratio'])}" for entry in rated[:5])
     lines = [f"- geometric mean over {len(rated)} shapes of the best peer's time against convt's: "
@@ -120,9 +119,14 @@ def render(results):
     return "\n\n".join(parts) + "\n"
 
 
-def record(text, document=DOCUMENT):
-    """Puts the text between the document's markers."""
+def geometric_mean(ratios):
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def record(text, section, document=DOCUMENT):
+    """Puts the text between the section's markers in the document, and leaves everything else alone."""
+    begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
     old = Path(document).read_text(encoding="utf-8")
-    pattern = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
-    assert pattern.search(old), f"{document} lacks its markers"
-    Path(document).write_text(pattern.sub(lambda _: f"{BEGIN}\n\n{text}\n{END}", old), encoding="utf-8")
+    pattern = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
+    assert pattern.search(old), f"{document} lacks the markers of '{section}'"
+    Path(document).write_text(pattern.sub(lambda _: f"{begin}\n\n{text}\n{end}", old), encoding="utf-8")

@@ -2,6 +2,7 @@
 """Contenders that compute the same thing: first each result is checked, then all are timed, taking turns."""
 
 import statistics
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import Callable
@@ -29,10 +30,15 @@ class Contender:
     error: float | None = None  # of its result, relative to the largest element
     failure: str | None = None  # why it has no times
     samples: list = field(default_factory=list)  # seconds of a call, one per round
+    host_samples: list = field(default_factory=list)  # on a GPU: seconds until a call returned
 
     @property
     def median(self):
         return statistics.median(self.samples)
+
+    @property
+    def median_host(self):
+        return statistics.median(self.host_samples)
 
     @property
     def ran(self):
@@ -52,8 +58,17 @@ def reason(error):
     return f"{type(error).__name__}: {text[0][:160] if text else ''}"
 
 
-def verify(contender, expected):
-    """Its first call, compared with the float64 result."""
+def largest_difference(result, expected):
+    """Relative to the largest element."""
+    return float((result.double() - expected).abs().max() / expected.abs().max())
+
+
+def log(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def verify(contender, expected, error=largest_difference, tolerance=TOLERANCE):
+    """Its first call, compared with the float64 result, which may be of the first images alone."""
     if contender.failure:
         return
     try:
@@ -62,12 +77,13 @@ def verify(contender, expected):
     except Exception as error:  # pylint: disable=broad-except
         contender.failure = reason(error)
         return
+    result = result[:expected.shape[0]]
     if result.shape != expected.shape:
         contender.failure = f"wrong shape: {tuple(result.shape)}, not {tuple(expected.shape)}"
         return
-    contender.error = float((result.double() - expected).abs().max() / expected.abs().max())
-    if not contender.error <= TOLERANCE:
-        contender.failure = f"wrong result: error {contender.error:.1e} of the largest element"
+    contender.error = error(result, expected)
+    if not contender.error <= tolerance:
+        contender.failure = f"wrong result: error {contender.error:.1e}, over {tolerance:.0e}"
 
 
 def turn(contender, calls):

@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "tests/python"))
 import convt_abi  # noqa: E402
 import oracle  # noqa: E402
 
+TORCH = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
 CHANNELS_LAST = {2: torch.channels_last, 3: torch.channels_last_3d}  # PyTorch has none for one dimension
 
 
@@ -54,38 +55,50 @@ class Workload:
     """Inputs are uniform in [0, 1); kernels are symmetric around 0 and scaled so that the convolution's results have
     the order of 1, which no activation saturates."""
 
-    def __init__(self, name, text, seed=1):
+    def __init__(self, name, text, seed=1, gpu=None):
         self.name, self.text = name, text
-        self.plan = convt_abi.Plan(text)
+        self.plan = convt_abi.Plan(text, gpu=gpu)
         self.case = oracle.parse(text)
-        random = torch.Generator().manual_seed(seed)
+        self.device = torch.device("cpu") if gpu is None else torch.device("cuda", gpu)
+        random = torch.Generator(self.device).manual_seed(seed)
 
         def uniform(shape):
-            return torch.rand(shape, generator=random)
+            return torch.rand(shape, generator=random, device=self.device)
 
-        self.input = uniform(self.plan.input.shape)
+        self.dtype = TORCH[self.plan.input.dtype]
+        self.input = uniform(self.plan.input.shape).to(self.dtype)
         axes = self.case.axes
         taps = math.prod(max(k / s, 1) for k, s in zip(axes["kernel"], axes["stride"]))
         terms = self.case.channels[0] / self.case.groups * taps
-        self.kernel = (2 * uniform(self.plan.kernel.shape) - 1) * math.sqrt(9 / terms)
-        self.operands = [0.5 + uniform(info.shape) for info in self.plan.operands]
+        self.kernel = ((2 * uniform(self.plan.kernel.shape) - 1) * math.sqrt(9 / terms)).to(self.dtype)
+        self.operands = [(0.5 + uniform(info.shape)).to(TORCH[info.dtype]) for info in self.plan.operands]
 
     @property
     def flop(self):
         """Of the products that some element of the output needs."""
         return 2 * self.plan.products()[0]
 
-    def model(self, dtype=torch.float32, channels=slice(None), memory_format=torch.contiguous_format):
+    @property
+    def bytes(self):
+        """Of all tensors, each read or written once."""
+        return sum(info.bytes for info in (self.plan.input, self.plan.kernel, *self.plan.operands, self.plan.output))
+
+    def empty_output(self):
+        """Full of NaN, in convt's channels-first layout."""
+        return torch.full(self.plan.output.shape, torch.nan, dtype=self.dtype, device=self.device)
+
+    def model(self, dtype=None, channels=slice(None), memory_format=torch.contiguous_format):
+        dtype = dtype or self.dtype
         operands = [{} for _ in self.case.chain]
         for info, tensor in zip(self.plan.operands, self.operands):
             operands[info.stage][info.name.split(".")[-1]] = tensor.to(dtype)
         kernel = self.kernel[:, channels].to(dtype).contiguous(memory_format=memory_format)
         return Model(self.case, kernel, operands)
 
-    def expected(self):
-        """The result in float64. PyTorch's float64 convolution goes through a buffer of one image's products before
+    def expected(self, images=None):
+        """The result of the first images, or of all, in float64. PyTorch's float64 convolution goes through a buffer of one image's products before
         they are added up: some output channels at a time keep it below 1 GiB."""
-        x, whole = self.input.double(), self.model(torch.float64)
+        x, whole = self.input[:images].double(), self.model(torch.float64)
         if self.case.groups > 1:
             return whole(x)
         per_channel = 8 * math.prod((*self.case.axes["input"], *self.case.axes["kernel"]))

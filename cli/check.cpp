@@ -36,7 +36,7 @@ Variation vary(std::uint64_t seed, const Problem& problem) {
     if (v.fill == Fill::special_values && problem.chain.find(norm) != std::string::npos) v.fill = Fill::signed_unit;
   v.execution.own_workspace = random.chance(50);
   v.execution.pack_kernel = random.chance(30);
-  v.execution.guard = random.chance(50) ? 64 : 67;
+  v.execution.aligned = random.chance(50);
   // Sums of signed products come close to 0, and what is divided by them has no digits left.
   if (problem.chain.find("div(conv") != std::string::npos) v.fill = Fill::unit;
   return v;
@@ -193,10 +193,11 @@ Reference run_reference(const Plan& plan, const Inputs& inputs, std::size_t imag
   return reference;
 }
 
-CaseReport check_case(const std::string& text, std::uint64_t seed, const PlanOptions& options) {
+CaseReport check_case(const std::string& text, std::uint64_t seed, const PlanOptions& options, void* stream) {
   Plan plan = Plan::from_text(text, options);
   Problem convolution = plan.problem();
-  const Variation variation = vary(seed, convolution);
+  Variation variation = vary(seed, convolution);
+  variation.execution.place = {options.device, options.device_index, stream};
   const Inputs inputs = make_inputs(plan, seed, variation.fill);
   convolution.chain.clear();
   Plan convolution_plan(convolution, options);

@@ -29,13 +29,14 @@ struct CaseReport {
   double error = 0;  // largest |a - b| over largest |b|
 };
 
-// Draws data from the seed, and from the seed too whether the kernel is packed, who supplies the workspace and how the
-// output is aligned. Checks, for the engine that `options` choose:
+// Draws data from the seed, and from the seed too whether the kernel is packed, who supplies the workspace and how
+// tensors are aligned. Checks, for the engine that `options` choose:
 //   - the case against the reference engine in f64, whose layout is always channels-first;
 //   - its convolution alone against gather_convolution(), so that a mistake of the reference shows as well;
 //   - that all of the output is written, and nothing else.
 // The tolerance is that of tolerance_of(), and what rounding errors may grow to in this chain: some chains (a norm of
 // values that are almost equal) are ill-conditioned. Throws what Plan's constructors throw.
-CaseReport check_case(const std::string& text, std::uint64_t seed, const PlanOptions& options);
+// On a GPU everything is ordered by `stream`.
+CaseReport check_case(const std::string& text, std::uint64_t seed, const PlanOptions& options, void* stream = nullptr);
 
 }  // namespace convt::cli

@@ -15,6 +15,7 @@
 #include "convt/convt.hpp"
 #include "dtypes.hpp"
 #include "execution.hpp"
+#include "place.hpp"
 #include "tensor.hpp"
 
 namespace convt::cli {
@@ -25,6 +26,7 @@ struct DemoOptions {
   std::size_t repeat = 0;  // 0: one run at the benchmark's sizes, else three
   std::uint64_t seed = 1;
   std::string dtype = "f32";
+  std::string device = "auto";
 };
 
 struct DemoCase {
@@ -71,10 +73,10 @@ struct DemoResult {
   std::string defect;
 };
 
-DemoResult run_demo(const Problem& problem, const DemoOptions& options) {
-  Plan plan(problem);
+DemoResult run_demo(const Problem& problem, const DemoOptions& options, const PlanOptions& plan_options) {
+  Plan plan(problem, plan_options);
   const Inputs inputs = make_inputs(plan, options.seed, Fill::unit);
-  Execution execution(plan, inputs);
+  Execution execution(plan, inputs, {.place = {plan_options.device, plan_options.device_index}});
   std::vector<double> seconds;
   const std::size_t runs = options.repeat != 0 ? options.repeat : options.full ? 1 : 3;
   while (seconds.size() < runs) {
@@ -118,12 +120,15 @@ void print_notes(const std::vector<DemoCase>& cases, const DemoOptions& options)
 
 Exit demo(const DemoOptions& options) {
   const std::vector<DemoCase> cases = demo_cases(options);
-  fmt::print("the five problems, {}, {}\n\n", options.full ? "benchmark sizes" : "REDUCED sizes", options.dtype);
+  PlanOptions plan_options;
+  set_device(plan_options, options.device);
+  fmt::print("the five problems, {}, {}{}\n\n", options.full ? "benchmark sizes" : "REDUCED sizes", options.dtype,
+             place_text(plan_options));
   fmt::print(row_format, "problem", "shape", "output", "engine", "error", "time", "GFLOP/s", "verdict");
   Exit code = Exit::ok;
   for (const DemoCase& demo : cases) {
     std::fflush(stdout);
-    const DemoResult r = run_demo(demo.problem, options);
+    const DemoResult r = run_demo(demo.problem, options, plan_options);
     const std::string output = join_sizes(Plan(demo.problem).output_info().shape);
     fmt::print(row_format, demo.name, compact(demo.problem), output, r.engine, fmt::format("{:.1e}", r.error),
                duration(r.seconds), fmt::format("{:.2f}", r.gflops), r.defect.empty() ? "ok" : "FAIL: " + r.defect);
@@ -145,6 +150,7 @@ void add_demo(CLI::App& app, Command& command) {
   sub->add_option("--dtype", options->dtype, "Of all tensors")
       ->capture_default_str()
       ->check(CLI::IsMember(dtype_names()));
+  sub->add_option("--device", options->device, device_help)->capture_default_str();
   sub->footer(
       "Each problem runs through the engine the library chooses, into an output full of NaN, and is compared with the\n"
       "reference engine in f64: where that engine is itself the choice, this checks rounding alone, and the project's\n"

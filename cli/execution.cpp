@@ -4,106 +4,137 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
-#include <memory>
-#include <type_traits>
+#include <cstring>
+
+#include "gpu.hpp"
 
 namespace convt::cli {
 namespace {
 
-constexpr std::size_t line = 64;             // what a workspace is aligned to, and the length of its guard
-constexpr std::byte workspace_poison{0xff};  // NaN in every dtype
+constexpr std::size_t workspace_alignment = 64;
+constexpr std::byte workspace_contents{0xff};  // NaN in every dtype
 
-// The bits of a quiet NaN with a payload.
-template <Element T>
-constexpr auto poison_bits() {
-  if constexpr (std::same_as<T, double>)
-    return std::uint64_t{0x7ffda5a5a5a5a5a5};
-  else if constexpr (std::same_as<T, float>)
-    return std::uint32_t{0x7fe5a5a5};
-  else if constexpr (std::same_as<T, f16>)
-    return std::uint16_t{0x7ea5};
-  else
-    return std::uint16_t{0x7fe5};
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  return std::visit([](const auto& elements) { return std::as_bytes(std::span(elements)); }, tensor);
 }
 
-template <Element T>
-T poison() {
-  return std::bit_cast<T>(poison_bits<T>());
+std::size_t size_of(DType dtype) {
+  return std::visit([](const auto& elements) { return sizeof elements[0]; }, make_tensor(dtype, 0));
 }
 
-template <Element T>
-bool is_poison(T value) {
-  return std::bit_cast<decltype(poison_bits<T>())>(value) == poison_bits<T>();
+std::vector<WatchedMemory::Block> blocks_of(const Plan& plan, const ExecutionOptions& options) {
+  std::vector<WatchedMemory::Block> blocks;
+  const auto add = [&](const std::string& name, const TensorInfo& info) {
+    const std::size_t alignment = options.aligned ? WatchedMemory::Block{}.alignment : size_of(info.dtype);
+    blocks.push_back({name, info.bytes, alignment});
+  };
+  add("the input", plan.input_info());
+  add("the kernel", plan.kernel_info());
+  for (const TensorInfo& info : plan.operand_infos()) add(info.name, info);
+  add("the output", plan.output_info());
+  if (options.own_workspace) blocks.push_back({"the workspace", plan.workspace_size(), workspace_alignment});
+  return blocks;
 }
 
-template <Element T>
-std::string find_defect(std::span<const T> memory, std::size_t guard) {
-  const auto intact = [](T value) { return is_poison(value); };
-  const auto before = memory.first(guard), after = memory.last(guard);
-  const auto output = memory.subspan(guard, memory.size() - 2 * guard);
-  if (const auto bad = std::find_if_not(before.begin(), before.end(), intact); bad != before.end())
-    return fmt::format("wrote {} elements before the output", before.end() - bad);
-  if (const auto bad = std::find_if_not(after.begin(), after.end(), intact); bad != after.end())
-    return fmt::format("wrote {} elements after the output", bad - after.begin() + 1);
-  const auto unwritten = std::count_if(output.begin(), output.end(), intact);
+template <class T>
+std::span<T> as(std::byte* address, const TensorInfo& info) {
+  return {reinterpret_cast<T*>(address), info.elements()};
+}
+
+Operand operand_at(std::byte* address, const TensorInfo& info) {
+  switch (info.dtype) {
+    case DType::f64:
+      return as<const double>(address, info);
+    case DType::f16:
+      return as<const f16>(address, info);
+    case DType::bf16:
+      return as<const bf16>(address, info);
+    case DType::f32:
+      break;
+  }
+  return as<const float>(address, info);
+}
+
+std::string find_unwritten(std::span<const std::byte> output, std::uint64_t poison, std::size_t element) {
+  std::size_t unwritten = 0, first = 0;
+  for (std::size_t i = 0; i < output.size(); i += element)
+    if (std::memcmp(&output[i], &poison, element) == 0 && unwritten++ == 0) first = i / element;
   if (unwritten == 0) return "";
-  return fmt::format("left {} of {} output elements unwritten, the first at {}", unwritten, output.size(),
-                     std::find_if(output.begin(), output.end(), intact) - output.begin());
+  return fmt::format("left {} of {} output elements unwritten, the first at {}", unwritten, output.size() / element,
+                     first);
 }
 
 }  // namespace
 
 Execution::Execution(Plan& plan, const Inputs& inputs, const ExecutionOptions& options)
-    : plan_(plan), inputs_(inputs), options_(options) {
-  const TensorInfo& info = plan.output_info();
-  memory_ = make_tensor(info.dtype, info.elements() + 2 * options.guard);
-  std::visit([]<class T>(std::vector<T>& memory) { std::fill(memory.begin(), memory.end(), poison<T>()); }, memory_);
-  if (options.own_workspace) {
-    workspace_memory_.assign(plan.workspace_size() + 2 * line, workspace_poison);
-    void* begin = workspace_memory_.data();
-    std::size_t space = workspace_memory_.size();
-    std::align(line, plan.workspace_size(), begin, space);
-    workspace_ = {static_cast<std::byte*>(begin), plan.workspace_size()};
-  }
-  if (options.pack_kernel) std::visit([&](const auto& kernel) { plan.pack_kernel(kernel); }, inputs.kernel);
+    : plan_(plan),
+      inputs_(&inputs),
+      options_(options),
+      memory_(blocks_of(plan, options), poison_of(plan.output_info().dtype), options.place) {
+  load(inputs);
+  if (!options.pack_kernel) return;
+  plan.pack_kernel(operand_at(memory_.address(1), plan.kernel_info()), options.place.stream);
+  packed_ = true;
+  load(inputs);
+}
+
+void Execution::load(const Inputs& inputs) {
+  inputs_ = &inputs;
+  memory_.poison();
+  for (std::size_t block = 0; block < output_block(); ++block)
+    std::ranges::copy(loaded(block), memory_.contents(block).begin());
+  if (options_.own_workspace) std::ranges::fill(memory_.contents(workspace_block()), workspace_contents);
+  memory_.update_device();
 }
 
 void Execution::execute() {
+  launch();
+  if (options_.place.device == Device::cuda) wait_for_gpu(options_.place.stream);
+}
+
+void Execution::launch() {
   std::visit(
-      [&]<class T>(std::vector<T>& memory) {
+      [&]<class T>(const std::vector<T>&) {
         Tensors<T> tensors;
-        tensors.input = std::get<std::vector<T>>(inputs_.input);
-        if (!options_.pack_kernel) tensors.kernel = std::get<std::vector<T>>(inputs_.kernel);
-        tensors.output = std::span(memory).subspan(options_.guard, plan_.output_info().elements());
-        for (const Tensor& operand : inputs_.operands)
-          std::visit([&](const auto& elements) { tensors.operands.emplace_back(elements); }, operand);
-        tensors.workspace = workspace_;
+        tensors.input = as<const T>(memory_.address(0), plan_.input_info());
+        if (!packed_) tensors.kernel = as<const T>(memory_.address(1), plan_.kernel_info());
+        tensors.output = as<T>(memory_.address(output_block()), plan_.output_info());
+        for (const TensorInfo& info : plan_.operand_infos())
+          tensors.operands.push_back(operand_at(memory_.address(2 + tensors.operands.size()), info));
+        if (options_.own_workspace) tensors.workspace = {memory_.address(workspace_block()), plan_.workspace_size()};
+        tensors.stream = options_.place.stream;
         plan_.execute(tensors);
       },
-      memory_);
+      inputs_->input);
 }
 
-std::string Execution::defect() const {
-  const auto intact = [](std::byte byte) { return byte == workspace_poison; };
-  const std::byte *begin = workspace_memory_.data(), *end = begin + workspace_memory_.size();
-  const std::byte *first = workspace_.data(), *last = first + workspace_.size();
-  if (!std::all_of(begin, first, intact)) return "wrote before the workspace";
-  if (!std::all_of(last, end, intact)) return "wrote after the workspace";
-  return std::visit([&]<class T>(const std::vector<T>& memory) { return find_defect<T>(memory, options_.guard); },
-                    memory_);
+std::string Execution::defect() {
+  memory_.update_host();
+  if (std::string defect = memory_.defect(); !defect.empty()) return defect;
+  for (std::size_t block = 0; block < output_block(); ++block)
+    if (!std::ranges::equal(loaded(block), memory_.contents(block).first(loaded(block).size())))
+      return fmt::format("wrote to {}", block == 0 ? "the input" : block == 1 ? "the kernel" : "an operand");
+  const DType dtype = plan_.output_info().dtype;
+  return find_unwritten(memory_.contents(output_block()), poison_of(dtype), size_of(dtype));
 }
 
-std::vector<double> Execution::output(std::size_t count) const {
-  return std::visit(
-      [&](const auto& memory) {
-        std::vector<double> values;
-        const auto all = std::span(memory).subspan(options_.guard, plan_.output_info().elements());
-        for (const auto value : all.first(std::min(count, all.size()))) values.push_back(to_double(value));
-        return values;
+std::vector<double> Execution::output(std::size_t count) {
+  memory_.update_host();
+  const auto bytes = memory_.contents(output_block());
+  Tensor tensor = make_tensor(plan_.output_info().dtype, std::min(count, plan_.output_info().elements()));
+  std::visit(
+      [&](auto& elements) {
+        const auto target = std::as_writable_bytes(std::span(elements));
+        std::ranges::copy(bytes.first(target.size()), target.begin());
       },
-      memory_);
+      tensor);
+  return to_doubles(tensor);
+}
+
+std::span<const std::byte> Execution::loaded(std::size_t block) const {
+  if (block == 0) return bytes_of(inputs_->input);
+  if (block == 1) return packed_ ? std::span<const std::byte>() : bytes_of(inputs_->kernel);
+  return bytes_of(inputs_->operands[block - 2]);
 }
 
 std::vector<double> execute(Plan& plan, const Inputs& inputs) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "case_text.hpp"
 #include "commands.hpp"
 #include "convt/convt.hpp"
+#include "place.hpp"
 
 namespace convt::cli {
 namespace {
@@ -18,19 +18,6 @@ struct ExplainOptions {
   std::string engine;
   std::string device = "cpu";
 };
-
-void set_device(PlanOptions& options, const std::string& text) {
-  if (text == "cpu") return;
-  options.device = Device::cuda;
-  if (text == "cuda") return;
-  const std::string prefix = "cuda:";
-  const char* end = text.data() + text.size();
-  if (text.starts_with(prefix) && text.size() > prefix.size()) {
-    const auto [stop, error] = std::from_chars(text.data() + prefix.size(), end, options.device_index);
-    if (error == std::errc() && stop == end && options.device_index >= 0) return;
-  }
-  throw Error(Status::invalid_argument, fmt::format("--device must be cpu, cuda or cuda:N (got '{}')", text));
-}
 
 // The benchmark case of a named problem; any other text stands for itself.
 std::string case_of(const std::string& what) {
@@ -60,7 +47,7 @@ void add_explain(CLI::App& app, Command& command) {
                   "A case, the name of a problem (its benchmark case), or - to read cases from standard input")
       ->required();
   sub->add_option("--engine", options->engine, "Ask this engine alone");
-  sub->add_option("--device", options->device, "Where the tensors are: cpu, cuda or cuda:N")->capture_default_str();
+  sub->add_option("--device", options->device, device_help)->capture_default_str();
   sub->footer(
       "Nothing is computed. Cases on standard input stand one per line; empty lines and # comments are skipped.\n"
       "\n"

@@ -15,6 +15,7 @@
 #include "commands.hpp"
 #include "convt/convt.hpp"
 #include "dtypes.hpp"
+#include "place.hpp"
 #include "random_case.hpp"
 
 namespace convt::cli {
@@ -26,6 +27,7 @@ struct VerifyOptions {
   std::uint64_t seed = std::random_device{}();
   std::string dtype = "any";
   std::string engine;
+  std::string device = "auto";
   std::size_t chain_length = 4;
   bool list = false;
 };
@@ -49,10 +51,16 @@ struct Tally {
   std::map<DType, double> errors;
 };
 
-void verify_one(const GivenCase& one, std::uint64_t seed, const std::string& engine, Tally& tally) {
+// What of the command line makes these options.
+std::string flags_of(const PlanOptions& options) {
+  return (options.engine.empty() ? "" : " --engine " + options.engine) +
+         (options.device == Device::cpu ? "" : fmt::format(" --device cuda:{}", options.device_index));
+}
+
+void verify_one(const GivenCase& one, std::uint64_t seed, const PlanOptions& options, Tally& tally) {
   CaseReport report;
   try {
-    report = with_text(one, [&](const std::string& text) { return check_case(text, seed, {.engine = engine}); });
+    report = with_text(one, [&](const std::string& text) { return check_case(text, seed, options); });
   } catch (const Error& error) {
     if (error.status() != Status::unsupported) throw;
     ++tally.skipped;
@@ -68,7 +76,7 @@ void verify_one(const GivenCase& one, std::uint64_t seed, const std::string& eng
   }
   ++tally.failed;
   fmt::print("FAIL seed {}: {}\n  {}: {}\n  rerun: convt verify --seed {}{} '{}'\n", seed, one.text, report.engine,
-             report.defect, seed, engine.empty() ? "" : " --engine " + engine, one.text);
+             report.defect, seed, flags_of(options), one.text);
   std::fflush(stdout);
 }
 
@@ -90,10 +98,13 @@ Exit verify(const VerifyOptions& options) {
     for (const GivenCase& one : cases) fmt::print("{}\n", one.text);
     return Exit::ok;
   }
-  fmt::print("seed {}, {} {} cases\n", options.seed, cases.size(), options.given.empty() ? "random" : "given");
+  PlanOptions plan_options{.engine = options.engine};
+  set_device(plan_options, options.device);
+  fmt::print("seed {}, {} {} cases{}\n", options.seed, cases.size(), options.given.empty() ? "random" : "given",
+             place_text(plan_options));
   std::fflush(stdout);
   Tally tally;
-  for (std::size_t i = 0; i < cases.size(); ++i) verify_one(cases[i], options.seed + i, options.engine, tally);
+  for (std::size_t i = 0; i < cases.size(); ++i) verify_one(cases[i], options.seed + i, plan_options, tally);
   return print_summary(tally);
 }
 
@@ -111,13 +122,16 @@ void add_verify(CLI::App& app, Command& command) {
       ->capture_default_str()
       ->check(CLI::IsMember(dtype_names({"any"})));
   sub->add_option("--engine", options->engine, "Check this engine instead of the one a plan chooses");
+  sub->add_option("--device", options->device, device_help)->capture_default_str();
   sub->add_option("--chain-length", options->chain_length, "Longest chain of random cases")
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{0}, std::size_t{32}));
   sub->add_flag("--list", options->list, "Print the cases, one per line, and run nothing");
   sub->footer(
-      "Every case runs on random data into an output full of NaN with guards around it, sometimes with NaN and Inf in\n"
-      "the data, a packed kernel, or a workspace of exactly the size asked for. Its result is compared with the\n"
+      "Every case runs on random data into an output full of NaN, with guards around all memory, sometimes with NaN "
+      "and\n"
+      "Inf in the data, a packed kernel, tensors aligned to elements only, or a workspace of exactly the size asked "
+      "for. Its result is compared with the\n"
       "reference engine in f64; its convolution alone with one that is part of this command. Allowed, of the largest\n"
       "magnitude: f64 1e-12, f32 1e-5 (tf32 2e-3), f16 and bf16 1e-5 and 2^-10 or 2^-7 of the element; and what\n"
       "rounding errors grow to in chains that amplify them. NaN and Inf are put into the input and into operands of "

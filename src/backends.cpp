@@ -6,6 +6,7 @@
 
 #ifdef CONVT_WITH_CUDA
 #include "cuda/common/pointer.hpp"
+#include "cuda/generic/engine.hpp"
 #endif
 
 namespace convt::core {
@@ -24,6 +25,9 @@ Location locate(const void*) { return {}; }
 const Backends& backends() {
   static const Engine* const engines[] = {
       &cpu_engine(),
+#ifdef CONVT_WITH_CUDA
+      &cuda_generic_engine(),
+#endif
       &reference_engine(),
   };
   static const Backends table{engines, locate, has_cuda};

@@ -7,6 +7,7 @@
 set -u
 export LC_ALL=C
 unset CONVT_ENGINE CONVT_ISA
+export CUDA_VISIBLE_DEVICES= # tests/gpu/cli_test.sh is for machines with a GPU
 
 convt=${1:?usage: cli_test.sh path/to/convt [path/to/cli_fault.so]}
 fault=${2:-}
@@ -126,6 +127,9 @@ prints_not FAIL
 checks=$((checks + 1)); [ "$(grep -c ' ok$' "$folder/out")" -eq 5 ] || fail "not five ok"
 bad 2 'f8' demo --dtype f8
 bad 2 'repeat' demo --repeat 0
+good demo --repeat 1 --device cpu
+bad 2 'device.*gpu' demo --device gpu
+bad 3 'no CUDA' demo --device cuda
 
 # ---- verify
 good verify --cases 50 --seed 1
@@ -145,6 +149,8 @@ bad 2 'cases' verify --cases 0
 bad 2 'seed' verify --seed x
 bad 2 'f8' verify --dtype f8
 bad 2 'random cases' verify --cases 3 "$small"
+bad 2 'device.*cuda:x' verify --device cuda:x
+bad 3 'no CUDA' verify --device cuda:7
 run verify 'conv_transpose1d channels=1->1 input=3'
 exits 2
 says '^convt: .*kernel= is missing'

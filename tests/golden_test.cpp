@@ -23,7 +23,7 @@ struct Destroy {
 };
 
 const std::vector<GoldenCase>& cases() {
-  static const auto all = load_golden(CONVT_GOLDEN_DIR);
+  static const auto all = load_golden(golden_folder());
   return all;
 }
 

@@ -7,6 +7,7 @@
 
 #include "plan/line.hpp"
 #include "plan/program.hpp"
+#include "plan/taps.hpp"
 
 namespace convt::core {
 
@@ -20,14 +21,10 @@ Line apply(const Affine::Part& part, Line line, const OperandValues& operands);
 std::optional<double> linear_reduction(const Op& op, std::int64_t count);
 std::optional<double> linear_pool(const Op& op, double count);
 
-// Places [first, first + count) along one axis.
-struct TapRun {
-  std::int64_t first = 0, count = 0;
-};
-// Behind windows of the convolution's result, `stride` apart: an output o = i*c.stride + tap*dilation - padding is in
-// window i*(c.stride/stride) + m for these places m = (tap*dilation - padding - j)/stride, 0 <= j < window where that
-// divides. c.stride is a multiple of `stride`.
-TapRun windowed_places(const Convolution& c, std::size_t axis, std::int64_t tap, std::int64_t window,
-                       std::int64_t stride);
+// Places of a tap of the asked convolution in one whose outputs are windows of its result; see taps.hpp.
+inline TapRun windowed_places(const Convolution& c, std::size_t axis, std::int64_t tap, std::int64_t window,
+                              std::int64_t stride) {
+  return windowed_places(tap * c.dilation[axis] - c.padding[axis], window, stride);
+}
 
 }  // namespace convt::core

@@ -99,12 +99,9 @@ Line apply(const Affine::Part& part, Line line, const OperandValues& operands) {
   return std::visit(
       [&]<class T>(const T& op) -> Line {
         if constexpr (std::derived_from<T, Combine>) {
-          return op.apply(line, Line(op.term.kind == Term::scalar ? op.term.number : operands[0]));
+          return apply_line(op, line, operands.data());
         } else if constexpr (std::derived_from<T, ops::Norm>) {
-          const bool given = op.region().kind == Region::given;
-          if (given) line = op.map(line, Line(operands[0]), Line(op.scale(operands[1], 1.0)));
-          if (op.affine) line = line * Line(operands[given ? 2 : 0]) + Line(operands[given ? 3 : 1]);
-          return line;
+          return apply_line(op, op.region().kind == Region::given, line, operands.data());
         } else {
           assert(false);
           return line;
@@ -130,15 +127,6 @@ std::optional<double> linear_pool(const Op& any, double count) {
         return std::nullopt;
       },
       any);
-}
-
-TapRun windowed_places(const Convolution& c, std::size_t axis, std::int64_t tap, std::int64_t window,
-                       std::int64_t stride) {
-  const std::int64_t offset = tap * c.dilation[axis] - c.padding[axis];
-  const std::int64_t rest = (offset % stride + stride) % stride;  // the smallest j
-  if (rest >= window) return {};
-  const std::int64_t count = (window - 1 - rest) / stride + 1;
-  return {(offset - rest) / stride - (count - 1), count};
 }
 
 void evaluate(const Program& program, const Affine& affine, std::span<const void* const> operands, std::span<double> a,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C ABI of convt, as include/convt/convt.h declares it, through ctypes. NumPy arrays are passed by address, in
-memory order; bfloat16 elements are stored as uint16."""
+memory order; bfloat16 elements are stored as uint16. PyTorch's tensors, on the host or on a GPU, are passed likewise."""
 
 import ctypes as c
 import os
@@ -81,6 +81,8 @@ def _load():
             ("convt_last_error", c.c_char_p, []),
             ("convt_version", c.c_char_p, []),
             ("convt_set_num_threads", c.c_int, [c.c_size_t]),
+            ("convt_set_float32_precision", c.c_int, [c.c_int]),
+            ("convt_set_stream", c.c_int, [c.c_void_p]),
             ("convt_plan_create", c.c_int, [c.POINTER(plan), c.POINTER(Problem), c.POINTER(PlanOptions)]),
             ("convt_plan_create_from_text", c.c_int, [c.POINTER(plan), c.c_char_p, c.POINTER(PlanOptions)]),
             ("convt_plan_destroy", None, [plan]),
@@ -126,16 +128,20 @@ def check(status):
 def address(array):
     if array is None:
         return None
+    if hasattr(array, "data_ptr"):
+        assert array.is_contiguous()
+        return array.data_ptr()
     assert array.flags.c_contiguous
     return array.ctypes.data
 
 
 class Plan:
-    """A plan from the text of a case or from a Problem."""
+    """A plan from the text of a case or from a Problem, for the host or for the GPU of that number."""
 
-    def __init__(self, what, engine=None):
+    def __init__(self, what, engine=None, gpu=None):
         self._plan = c.c_void_p()
-        options = PlanOptions(c.sizeof(PlanOptions), 0, 0, engine.encode() if engine else None, 0)
+        options = PlanOptions(c.sizeof(PlanOptions), 0 if gpu is None else 1, gpu or 0,
+                              engine.encode() if engine else None, 0)
         if isinstance(what, Problem):
             check(lib.convt_plan_create(c.byref(self._plan), c.byref(what), c.byref(options)))
         else:
@@ -176,11 +182,11 @@ class Plan:
     def pack_kernel(self, kernel):
         check(lib.convt_plan_pack_kernel(self._plan, address(kernel), None))
 
-    def bind(self, input, kernel, operands, output, workspace=None):
+    def bind(self, input, kernel, operands, output, workspace=None, stream=None):
         """The tensors of a call, for run(); the caller keeps the arrays alive."""
         pointers = (c.c_void_p * max(len(operands), 1))(*map(address, operands))
         return Tensors(c.sizeof(Tensors), address(input), address(kernel), address(output), pointers, len(operands),
-                       address(workspace), 0 if workspace is None else workspace.nbytes, None)
+                       address(workspace), 0 if workspace is None else workspace.nbytes, stream)
 
     def run(self, tensors):
         check(lib.convt_plan_execute(self._plan, c.byref(tensors)))

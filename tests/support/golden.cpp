@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -128,6 +129,11 @@ std::string compare(const Buffer& got, const std::vector<double>& expected, cons
       return text.str();
     }
   return "";
+}
+
+std::string golden_folder() {
+  const char* folder = std::getenv("CONVT_GOLDEN_DIR");
+  return folder == nullptr ? CONVT_GOLDEN_DIR : folder;
 }
 
 std::vector<GoldenCase> load_golden(const std::string& folder) {

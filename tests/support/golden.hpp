@@ -18,6 +18,9 @@ struct GoldenCase {
   std::vector<double> expected;  // float64, in the output's memory order
 };
 
+// Where they are: what the environment variable CONVT_GOLDEN_DIR says or, without it, in the source tree.
+std::string golden_folder();
+
 // Every case of the folder; throws when a file is missing or their lengths disagree.
 std::vector<GoldenCase> load_golden(const std::string& folder);
 

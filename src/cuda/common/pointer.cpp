@@ -12,45 +12,44 @@
 namespace convt::core::cuda {
 namespace {
 
-using GetAttribute = CUresult (*)(void*, CUpointer_attribute, CUdeviceptr);
+using GetAttributes = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
 
 // The driver's query, if somebody in this process has loaded the driver: without it no device pointer can exist. A
 // driver that is loaded later is found then.
-GetAttribute query() {
-  static std::atomic<GetAttribute> known{nullptr};
-  if (const GetAttribute found = known.load(std::memory_order_relaxed)) return found;
+GetAttributes query() {
+  static std::atomic<GetAttributes> known{nullptr};
+  if (const GetAttributes found = known.load(std::memory_order_relaxed)) return found;
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);  // kept, so that what was found stays
   if (driver == nullptr) return nullptr;
-  known = reinterpret_cast<GetAttribute>(dlsym(driver, "cuPointerGetAttribute"));
+  known = reinterpret_cast<GetAttributes>(dlsym(driver, "cuPointerGetAttributes"));
   return known;
 }
 
-// These say that the pointer is none of CUDA's, or that nobody has set CUDA up, so that no pointer is.
+// The pointer can be none of CUDA's (a null pointer), or nobody has set CUDA up, so that no pointer is.
 bool means_host(CUresult result) {
   return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_INITIALIZED ||
          result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NO_DEVICE || result == CUDA_ERROR_DEINITIALIZED;
 }
 
-[[noreturn]] void fail(CUresult result) {
-  throw Error(CONVT_DEVICE_ERROR, fmt::format("cuPointerGetAttribute answers CUDA error {}", static_cast<int>(result)));
-}
-
 }  // namespace
 
 Location locate(const void* pointer) {
-  const GetAttribute get = query();
+  const GetAttributes get = query();
   if (get == nullptr) return {};
-  const auto address = static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(pointer));
-  CUmemorytype type{};
-  const CUresult result = get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
-  if (means_host(result)) return {};
-  if (result != CUDA_SUCCESS) fail(result);
-  unsigned int managed = 0;  // managed memory answers as host or device memory, by where it is now
-  if (get(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) != CUDA_SUCCESS) managed = 0;
-  if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return {};
+  // A pointer that is none of CUDA's leaves all of them 0. Managed memory answers as host or device memory, by where it
+  // is now.
+  unsigned type = 0, managed = 0;
   int ordinal = 0;
-  if (const CUresult where = get(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address); where != CUDA_SUCCESS)
-    fail(where);
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                      CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  void* values[] = {&type, &managed, &ordinal};
+  const CUresult result =
+      get(3, attributes, values, static_cast<CUdeviceptr>(reinterpret_cast<std::uintptr_t>(pointer)));
+  if (means_host(result)) return {};
+  if (result != CUDA_SUCCESS)
+    throw Error(CONVT_DEVICE_ERROR,
+                fmt::format("cuPointerGetAttributes answers CUDA error {}", static_cast<int>(result)));
+  if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return {};
   return {CONVT_DEVICE_CUDA, ordinal};
 }
 

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+# The CUDA backend, part of convt_core. Kernels are split by element type, so that they compile in parallel.
+target_sources(convt_core PRIVATE
+  cuda/common/buffers.cpp
+  cuda/common/device.cpp
+  cuda/common/error.cpp
+  cuda/common/pointer.cpp
+  cuda/chain/bind.cpp
+  cuda/generic/engine.cpp
+  cuda/generic/executable.cpp
+  cuda/generic/schedule.cpp)
+target_compile_definitions(convt_core PUBLIC CONVT_WITH_CUDA=1)
+target_include_directories(convt_core SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+
+if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 knows of no C++20 in nvcc
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+endif()
+add_library(convt_kernels OBJECT
+  cuda/chain/affine.cu
+  cuda/chain/chain_f32.cu
+  cuda/chain/chain_f64.cu
+  cuda/chain/regions.cu
+  cuda/generic/conv_bf16.cu
+  cuda/generic/conv_f16.cu
+  cuda/generic/conv_f32.cu
+  cuda/generic/conv_f64.cu
+  cuda/generic/pack.cu)
+target_include_directories(convt_kernels PRIVATE
+  ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${CONVT_GENERATED_DIR})
+set_target_properties(convt_kernels PROPERTIES CUDA_VISIBILITY_PRESET hidden)
+# A kernel that spills registers is a defect: the build says so and stops.
+target_compile_options(convt_kernels PRIVATE
+  -Xptxas=--warn-on-spills,--warning-as-error -Xcompiler=-Wall,-Wextra,-Wno-parentheses  # parentheses are of nvcc's own making
+  $<$<BOOL:${CONVT_WERROR}>:-Werror=all-warnings>)
+target_sources(convt_core PRIVATE $<TARGET_OBJECTS:convt_kernels>)
+# The runtime is inside, and opens the driver at the first call that needs it: the library loads on machines without
+# one, and calls on host memory leave it alone.
+target_link_libraries(convt_core PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a program's steps and a call's pointers to what the chain's kernels are told.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <span>
+
+#include "cuda/chain/params.hpp"
+#include "plan/passes.hpp"
+
+namespace convt::core::cuda {
+
+// A box of space, of some images: what one launch works on.
+struct Slab {
+  Interval images;
+  Box box;
+};
+
+// What a step reads beside the running value, for one call: constants in the workspace, by whatever type T is.
+struct StepData {
+  void *a = nullptr, *b = nullptr;           // of an Affine, by channel
+  void *centre = nullptr, *scale = nullptr;  // of a norm over space, by image and region, ...
+  std::int64_t first_image = 0;              // from this image on
+  const void* conv = nullptr;                // the convolution's own result in this slab, dense in `conv_box`
+  Box conv_box;
+};
+
+// A tensor of the whole problem, in either layout.
+Strides strides_of(convt_layout layout, const Shape& shape);
+// Values dense in a slab's box: [image][channel][pixel].
+Strides dense_strides(std::int64_t channels, const Box& box);
+// From a tensor's first element to a slab's, where images are counted from `first_image`.
+std::int64_t offset_of(const Strides& step, const Slab& slab, std::int64_t first_image = 0);
+// The slab's part of a tensor.
+View view_of(void* data, convt_dtype dtype, const Strides& step, const Slab& slab, std::int64_t first_image = 0);
+
+// A step that works pixel by pixel, on a slab of its values. `real` is T's dtype.
+ChainStep bind_step(const Program& program, std::size_t step, const Call& call, const StepData& data, const Slab& slab);
+// A step that mixes the channels of a pixel.
+bool mixes_channels(const Step& step);
+
+// A pool, from a box of its inputs to one of its results.
+PoolParams bind_pool(const Step& step, const Box& in, const Box& out);
+
+// Regions of a norm over space, or of a pool over the whole image, in values dense in the slab's box. What the sums of
+// the whole image begin with, and first_image, are as in StepData.
+struct RegionSums {
+  const void* values = nullptr;
+  std::int64_t image_step = 0;
+  void *partials = nullptr, *sums = nullptr;
+  std::int64_t element = 1;  // bytes of a sum
+  std::int64_t first_image = 0;
+  bool first = true;  // no slab was added before
+};
+RegionParams bind_regions(const Step& step, const RegionSums& sums, const Slab& slab);
+std::int64_t region_count(const Step& step);                     // of one image
+std::int64_t partial_count(const Step& step, const Slab& slab);  // for a slab
+
+// Centre and scale from `count` regions' sums, or a whole-image pool's results.
+FinishParams bind_finish(const Step& step, const void* sums, std::int64_t count);
+
+// Evaluates an Affine's constants on the stream. `lines`: 2 doubles per channel of its first part.
+struct AffinePlaces {
+  double* lines;
+  void *a, *b;
+};
+template <class T>
+void evaluate_affine(const Program& program, const Affine& affine, const Call& call, const AffinePlaces& places);
+
+}  // namespace convt::core::cuda

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel that takes values of a slab through a chain, strip by strip; perhaps it pools them first.
+#pragma once
+
+#include "cuda/chain/launchers.hpp"
+#include "cuda/chain/strip.cuh"
+
+namespace convt::core::cuda {
+
+// A window's part inside the image, counted in the box that holds the pool's inputs, and what its op divides by.
+struct WindowPart {
+  int begin, end;
+  double counted;
+};
+__device__ inline WindowPart window_at(const PoolAxis& axis, int out, bool whole) {
+  const std::int64_t start = axis.start + out * axis.stride;
+  const std::int64_t begin = start > 0 ? start : 0;
+  // Compared by difference: start + size can pass 63 bits.
+  const std::int64_t end = axis.size < axis.in - start ? start + axis.size : axis.in;
+  const std::int64_t padded = axis.in + axis.padding - start;
+  const std::int64_t counted = !whole ? end - begin : axis.size < padded ? axis.size : padded;
+  return {static_cast<int>(begin - axis.origin), static_cast<int>(end - axis.origin), static_cast<double>(counted)};
+}
+
+// Rows first, so that sums over large windows stay short.
+template <class T, class Op>
+__device__ T pool_window(const Op& op, const View& from, std::int64_t base, const WindowPart (&part)[3]) {
+  T folded = op.template start<T>();
+  for (int d = part[0].begin; d < part[0].end; ++d)
+    for (int h = part[1].begin; h < part[1].end; ++h) {
+      const std::int64_t row = base + d * from.step.d + h * from.step.h;
+      T line = op.template start<T>();
+      for (int w = part[2].begin; w < part[2].end; ++w) line = op.join(line, at<T>(from.data, row + w * from.step.w));
+      folded = op.join(folded, line);
+    }
+  return op.result(folded, static_cast<T>(part[0].counted * part[1].counted * part[2].counted));
+}
+
+template <class T>
+__device__ __noinline__ void fill_pooled(const ChainParams& p, Strip<T> strip) {
+  visit<Pool>(p.pool.op, p.pool.params.bytes, [&](const auto& op) {
+    for (int i = threadIdx.x; i < strip.channels << strip.log_pixels; i += block_threads) {
+      const int pixel = i & (strip.pixels() - 1), c = i >> strip.log_pixels;
+      const Pixel at = strip.at[pixel];
+      strip(c, pixel) = T(0);
+      if (at.n < 0) continue;
+      const WindowPart part[3] = {window_at(p.pool.axis[0], at.d, p.pool.whole_window),
+                                  window_at(p.pool.axis[1], at.h, p.pool.whole_window),
+                                  window_at(p.pool.axis[2], at.w, p.pool.whole_window)};
+      const std::int64_t base = at.n * p.from.step.n + (strip.first_channel + c) * p.from.step.c;
+      strip(c, pixel) = pool_window<T>(op, p.from, base, part);
+    }
+  });
+}
+
+template <class T>
+__device__ void fill_plain(const ChainParams& p, const Strip<T>& strip) {
+  for (int i = threadIdx.x; i < strip.channels << strip.log_pixels; i += block_threads) {
+    const int pixel = i & (strip.pixels() - 1), c = i >> strip.log_pixels;
+    const Pixel place = strip.at[pixel];
+    const std::int64_t from = offset(p.from.step, place) + (strip.first_channel + c) * p.from.step.c;
+    strip(c, pixel) = place.n < 0 ? T(0) : at<T>(p.from.data, from);
+  }
+}
+
+// Pixel `index` of the slab's box and images.
+__device__ inline Pixel pixel_at(const ChainParams& p, std::int64_t index) {
+  const unsigned each = static_cast<unsigned>(p.size[0]) * p.size[1] * p.size[2];
+  if (index >= static_cast<std::int64_t>(each) * p.images) return {-1, 0, 0, 0};
+  const unsigned n = static_cast<unsigned>(index) / each;
+  unsigned rest = static_cast<unsigned>(index) - n * each;
+  const unsigned w = rest % p.size[2];
+  rest /= p.size[2];
+  return {static_cast<int>(n), static_cast<int>(rest / p.size[1]), static_cast<int>(rest % p.size[1]),
+          static_cast<int>(w)};
+}
+
+template <class T>
+__global__ void __launch_bounds__(block_threads, 2) chain_kernel(const __grid_constant__ ChainParams p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  Strip<T> strip = strip_in<T>(shared, 31 - __clz(p.strip_pixels));
+  strip.pitch = strip.pixels() + 1;
+  strip.data = p.strips == nullptr
+                   ? reinterpret_cast<T*>(shared + strip_shared<T>(p.strip_pixels))
+                   : static_cast<T*>(p.strips) + static_cast<std::int64_t>(blockIdx.x) * p.channels * strip.pitch;
+  const std::int64_t pixels = static_cast<std::int64_t>(p.images) * p.size[0] * p.size[1] * p.size[2];
+  const std::int64_t columns = (pixels + strip.pixels() - 1) >> strip.log_pixels;
+  const int splits = (p.channels + p.strip_channels - 1) / p.strip_channels;
+  for (std::int64_t item = blockIdx.x; item < columns * splits; item += gridDim.x) {
+    strip.first_channel = static_cast<int>(item % splits) * p.strip_channels;
+    strip.channels = min(p.strip_channels, p.channels - strip.first_channel);
+    if (threadIdx.x < strip.pixels())
+      reinterpret_cast<Pixel*>(shared)[threadIdx.x] = pixel_at(p, (item / splits << strip.log_pixels) + threadIdx.x);
+    __syncthreads();
+    if (p.pool.op >= 0)
+      fill_pooled(p, strip);
+    else
+      fill_plain(p, strip);
+    __syncthreads();
+    run_chain(p.chain, strip, p.to);
+    __syncthreads();
+  }
+}
+
+template <class T>
+std::size_t chain_shared(const ChainParams& p) {
+  const auto strip = static_cast<std::size_t>(p.strip_channels) * static_cast<std::size_t>(p.strip_pixels + 1);
+  return static_cast<std::size_t>(strip_shared<T>(p.strip_pixels)) + (p.strips == nullptr ? strip * sizeof(T) : 0);
+}
+
+template <class T>
+void launch_chain(const ChainParams& params, const Launch& how) {
+  launch(chain_kernel<T>, "the chain's kernel", how, params);
+}
+
+}  // namespace convt::core::cuda

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chain's kernels, as host code sees them.
+#pragma once
+
+#include "cuda/chain/params.hpp"
+#include "cuda/common/launch.hpp"
+
+namespace convt::core::cuda {
+
+template <class T>
+void launch_chain(const ChainParams& params, const Launch& how);
+// Bytes of dynamic shared memory that it needs, with or without the strip itself.
+template <class T>
+std::size_t chain_shared(const ChainParams& params);
+
+template <class T>
+void launch_affine(const AffineParams& params, cudaStream_t stream);
+
+// Moments of a slab's regions, added to those of the image; folds of its channels likewise.
+template <class T>
+void launch_moments(const RegionParams& params, cudaStream_t stream);
+template <class T>
+void launch_folds(const RegionParams& params, cudaStream_t stream);
+template <class T>
+void launch_statistics(const FinishParams& params, cudaStream_t stream);
+template <class T>
+void launch_pool_results(const FinishParams& params, cudaStream_t stream);
+
+}  // namespace convt::core::cuda

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/common/device.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "base/error.hpp"
+#include "cuda/common/error.hpp"
+
+namespace convt::core::cuda {
+namespace {
+
+constexpr int least_major = 8;
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+std::string why_unusable(int device) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  ignore(error);
+  if (error != cudaSuccess)
+    return fmt::format("CUDA finds no device: {}: {}", cudaGetErrorName(error), cudaGetErrorString(error));
+  if (device >= count) return fmt::format("there is no CUDA device {}, of {}", device, count);
+  return "";
+}
+
+DeviceProperties ask(int device) {
+  DeviceProperties result;
+  result.unusable = why_unusable(device);
+  if (!result.unusable.empty()) return result;
+  result.major = attribute(cudaDevAttrComputeCapabilityMajor, device);
+  result.minor = attribute(cudaDevAttrComputeCapabilityMinor, device);
+  result.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
+  result.l2_bytes = static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize, device));
+  result.clock = 1e3 * attribute(cudaDevAttrClockRate, device);
+  // Twice per clock, bits to bytes.
+  result.bandwidth =
+      2e3 * attribute(cudaDevAttrMemoryClockRate, device) * attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8;
+  cudaDeviceProp all{};
+  check(cudaGetDeviceProperties(&all, device), "cudaGetDeviceProperties");
+  result.memory_bytes = all.totalGlobalMem;
+  if (result.major < least_major)
+    result.unusable = fmt::format("needs compute capability {}.0, CUDA device {} has {}.{}", least_major, device,
+                                  result.major, result.minor);
+  else if (attribute(cudaDevAttrMemoryPoolsSupported, device) == 0)
+    result.unusable = fmt::format("CUDA device {} has no stream-ordered memory", device);
+  return result;
+}
+
+}  // namespace
+
+DeviceGuard::DeviceGuard(int device) : device_(device) {
+  check(cudaGetDevice(&before_), "cudaGetDevice");
+  if (before_ != device_) check(cudaSetDevice(device_), "cudaSetDevice");
+}
+DeviceGuard::~DeviceGuard() {
+  if (before_ != device_) ignore(cudaSetDevice(before_));
+}
+
+DeviceProperties properties(int device) {
+  static std::mutex mutex;
+  static std::map<int, DeviceProperties> known;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(device);
+  if (found != known.end() && found->second.unusable.empty()) return found->second;
+  return known[device] = ask(device);  // one that was not there may have come
+}
+
+int lanes(const DeviceProperties& device, bool doubles) {
+  const bool data_centre = device.minor == 0;  // 8.0, 9.0, 10.0
+  if (doubles) return !data_centre ? 2 : device.major == 8 ? 32 : 64;
+  return device.major == 8 && data_centre ? 64 : 128;
+}
+
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace convt::core::cuda

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the convolution's kernels are told, by value.
+#pragma once
+
+#include "cuda/chain/params.hpp"
+#include "plan/taps.hpp"
+
+namespace convt::core::cuda::generic {
+
+// The blocks that there are: rows are output channels of a group, columns positions of one phase.
+enum class Shape : int { wide, middle, thin };
+inline constexpr int shape_count = 3;
+constexpr int rows_of(Shape shape) { return shape == Shape::wide ? 64 : shape == Shape::middle ? 32 : 8; }
+constexpr int columns_of(Shape shape, bool doubles) { return (shape == Shape::thin ? 256 : 128) / (doubles ? 2 : 1); }
+
+// Sizes of boxes, shifts and clamps below stay under this, so that their sums fit an int with room to spare.
+inline constexpr std::int64_t most_inside = std::int64_t{1} << 29;
+
+// One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride; positions
+// are counted from that of the first output.
+struct ConvAxis {
+  TapAxis taps;
+  std::int64_t lead = 0;
+  int size = 1;                // outputs
+  int phases = 1;              // that occur: min(stride, size)
+  int lowest = 0, inputs = 1;  // position `lowest` is input 0; so many inputs follow
+  std::int64_t step = 0;       // from one input to the next, in elements
+};
+
+struct ConvParams {
+  const void* input = nullptr;  // at the slab's first image and the first output's position
+  std::int64_t image_step = 0, channel_step = 0;
+  ConvAxis axis[3];
+  const void* weights = nullptr;  // packed, of type T
+  const int* careful = nullptr;   // not 0: some weight is not finite
+  int images = 1, groups = 1;
+  int depth = 1;                  // input channels of a group
+  int rows = 1, padded_rows = 1;  // output channels of a group; the same, to whole blocks
+  int tiles = 1;                  // blocks along the positions of one phase, at most
+  View to;
+  Chain chain;
+};
+
+// From (in_channels, rows, taps) to [group][tap][input channel][padded row].
+struct PackParams {
+  const void* kernel = nullptr;
+  convt_dtype dtype = CONVT_F32;
+  void* weights = nullptr;
+  int* careful = nullptr;  // set where a weight is not finite
+  std::int64_t groups = 1, depth = 1, rows = 1, padded_rows = 1, taps = 1;
+};
+
+// The program's kernel from the asked one: the twin of change_kernel() in plan/program.cpp.
+struct ChangeParams {
+  struct Axis {
+    std::int64_t asked = 1, dilation = 1, padding = 0;  // of the asked convolution
+    std::int64_t window = 1, window_stride = 1;
+    std::int64_t taps = 1, new_dilation = 1, new_padding = 0;  // of the program's
+  };
+  const void* kernel = nullptr;
+  convt_dtype dtype = CONVT_F32;
+  void* changed = nullptr;
+  Axis axis[3];
+  std::int64_t pairs = 1;   // of channels, in the changed kernel
+  std::int64_t summed = 1;  // asked pairs in one of them
+  double factor = 1;
+};
+
+}  // namespace convt::core::cuda::generic

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/generic/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/dtype.hpp"
+#include "base/error.hpp"
+#include "epilogue/text.hpp"
+#include "plan/work.hpp"
+
+namespace convt::core::cuda::generic {
+namespace {
+
+constexpr std::int64_t most_channels = std::int64_t{1} << 29;
+constexpr std::int64_t most_steps = std::int64_t{1} << 30;      // of depth
+constexpr std::int64_t most_parameter = std::int64_t{1} << 31;  // strides and dilations; see plan/taps.hpp
+constexpr double most_blocks = 1 << 30;
+constexpr double most_bytes = 1e15;
+constexpr std::int64_t strip_bytes = 40 << 10;       // of 48 KiB shared memory that any block may have
+constexpr std::int64_t all_strips_bytes = 64 << 20;  // of strips in global memory
+
+// Parts of a block of memory, one behind the other.
+class Layout {
+ public:
+  Place add(double count, double element) {
+    constexpr Place line = 256;
+    const Place at = size_;
+    overflow_ |= count * element > most_bytes || static_cast<double>(size_) > most_bytes;
+    if (!overflow_) size_ += (static_cast<Place>(count * element) + line - 1) / line * line;
+    return at;
+  }
+  Place add(std::int64_t count, std::int64_t element) {
+    return add(static_cast<double>(count), static_cast<double>(element));
+  }
+  Place size() const { return size_; }
+  bool overflow() const { return overflow_; }
+
+ private:
+  Place size_ = 0;
+  bool overflow_ = false;
+};
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t image_count(const core::Shape& shape) { return shape.channels * volume(shape.space); }
+
+}  // namespace
+
+Box PassPlan::box(std::size_t tile, std::size_t level) const {
+  const std::size_t h = levels[1].size(), w = levels[2].size();
+  const std::array<std::size_t, 3> at{tile / (h * w), tile / w % h, tile % w};
+  Box result;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const Interval& one = levels[a][at[a]][level];
+    result.origin[a] = one.begin;
+    result.size[a] = one.size();
+  }
+  return result;
+}
+
+Schedule::Schedule(const Setup& setup) : program(setup.program), device(setup.device) {
+  doubles = program->asked->dtype == CONVT_F64;
+  real = doubles ? sizeof(double) : sizeof(float);
+  plan_convolution();
+  if (!rejection.empty()) return;
+  for (const Pass& pass : passes_of(*program, setup.between, false)) {
+    PassPlan plan;
+    plan.pass = pass;
+    plan_stages(plan);
+    passes.push_back(std::move(plan));
+  }
+  plan_store(setup.slab_bytes);
+  for (PassPlan& plan : passes) cut_slabs(plan, setup.slab_bytes);
+  place_buffers();
+  if (rejection.empty()) predict();
+}
+
+void Schedule::plan_convolution() {
+  const Convolution& c = program->convolution;
+  rows = c.out_channels / c.groups;
+  // Few rows waste the multiply-adds of a large block, and small blocks load more for each.
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [shape, factor] : {std::pair{Shape::wide, 1.0}, {Shape::middle, 1.2}, {Shape::thin, 3.0}}) {
+    const std::int64_t padded = ceil_div(rows, rows_of(shape)) * rows_of(shape);
+    if (factor * static_cast<double>(padded) >= least) continue;
+    least = factor * static_cast<double>(padded);
+    block = shape;
+    padded_rows = padded;
+  }
+  for (std::size_t a = 0; a < 3; ++a) {
+    // One tap has any dilation, one input any stride.
+    const std::int64_t dilation = c.kernel[a] == 1 ? 1 : c.dilation[a];
+    const std::int64_t stride = c.input[a] == 1 && c.stride[a] >= most_parameter ? 1 : c.stride[a];
+    if (dilation >= most_parameter || stride >= most_parameter) {
+      rejection =
+          fmt::format("the {} along {} passes 2^31", stride >= most_parameter ? "stride" : "dilation", axis_letters[a]);
+      return;
+    }
+    taps[a] = tap_axis(c.kernel[a], stride, dilation);
+    if (c.kernel[a] > most_steps || (c.kernel[a] - 1) * dilation / stride >= most_inside)
+      rejection = fmt::format("the taps along {} reach over 2^29 inputs", axis_letters[a]);
+  }
+  if (std::max({c.in_channels, c.out_channels, program->asked->convolution.out_channels}) > most_channels)
+    rejection = "there are more than 2^29 channels";
+  const double depth = static_cast<double>(c.in_channels / c.groups) * static_cast<double>(c.kernel[0]) *
+                       static_cast<double>(c.kernel[1]) * static_cast<double>(c.kernel[2]);
+  if (depth * static_cast<double>(c.groups) > static_cast<double>(most_steps))
+    rejection = "the kernel has more than 2^30 taps of input channels";
+}
+
+void Schedule::plan_stages(PassPlan& plan) const {
+  const Pass& pass = plan.pass;
+  const auto& steps = program->steps;
+  const auto keeps = [&](std::size_t step) { return uses_conv(steps[step]); };
+  bool keeps_conv = false;
+  for (std::size_t i = pass.begin; i < pass.end; ++i) keeps_conv |= keeps(i);
+
+  Stage stage;
+  stage.begin = stage.end = pass.begin;
+  stage.convolves = pass.source == Pass::Source::convolution;
+  const std::int64_t block_channels = program->convolution.groups == 1 ? rows_of(block) : 1;
+  for (std::size_t i = pass.begin; i < pass.end; ++i) {
+    const bool mixes = mixes_channels(steps[i]);
+    const bool full = i - stage.begin == Chain::most_steps;
+    const bool behind_conv = stage.convolves && (keeps_conv || (mixes && pass.in.channels > block_channels));
+    if (is_pool(steps[i]) || full || behind_conv) {
+      plan.stages.push_back(stage);
+      stage = {};
+      stage.begin = i;
+      if (is_pool(steps[i])) {
+        stage.pool = i;
+        stage.begin = i + 1;
+      }
+    }
+    stage.end = i + 1;
+    stage.mixes |= mixes;
+  }
+  plan.stages.push_back(stage);
+
+  int next = 0;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    Stage& one = plan.stages[i];
+    if (i > 0) one.from = plan.stages[i - 1].to;
+    if (i + 1 == plan.stages.size() && !plan.sums_slabs()) break;
+    one.to = one.convolves && keeps_conv ? conv_buffer : next;
+    next = 1 - next;
+  }
+}
+
+std::int64_t Schedule::channels_behind(const PassPlan& plan, std::size_t level) const {
+  return level == 0 ? plan.pass.in.channels : program->steps[plan.pass.begin + level - 1].out.channels;
+}
+
+void Schedule::cut_levels(PassPlan& plan) const {
+  const Pass& pass = plan.pass;
+  for (std::size_t a = 0; a < 3; ++a) {
+    plan.levels[a].clear();
+    for (std::int64_t begin = 0; begin < pass.out.space[a]; begin += plan.tile[a]) {
+      Levels levels = walk_back(*program, pass, a, {begin, std::min(begin + plan.tile[a], pass.out.space[a])});
+      for (std::size_t i = pass.begin; i < pass.end; ++i) {
+        if (!uses_conv(program->steps[i])) continue;
+        const Interval& used = levels[i - pass.begin];
+        levels[0] = {std::min(levels[0].begin, used.begin), std::max(levels[0].end, used.end)};
+      }
+      plan.levels[a].push_back(std::move(levels));
+    }
+  }
+}
+
+// Of the largest boxes there are.
+std::array<std::int64_t, Schedule::buffers> Schedule::buffer_elements(const PassPlan& plan) const {
+  std::array<std::int64_t, buffers> elements{};
+  for (const Stage& stage : plan.stages) {
+    if (stage.to == Stage::outside) continue;
+    const std::size_t level = plan.level_behind(stage);
+    double count = static_cast<double>(channels_behind(plan, level));
+    for (std::size_t a = 0; a < 3; ++a) {
+      std::int64_t largest = 0;
+      for (const Levels& one : plan.levels[a]) largest = std::max(largest, one[level].size());
+      count *= static_cast<double>(largest);
+    }
+    auto& to = elements[static_cast<std::size_t>(stage.to)];
+    to = std::max(to, static_cast<std::int64_t>(std::min(count, most_bytes)));
+  }
+  return elements;
+}
+
+void Schedule::cut_slabs(PassPlan& plan, std::int64_t bytes) {
+  const Convolution& c = program->convolution;
+  plan.tile = plan.pass.out.space;
+  while (true) {
+    cut_levels(plan);
+    const double bands = static_cast<double>(c.groups) * static_cast<double>(padded_rows / rows_of(block));
+    double each = 0, pixels = 1, blocks = bands;  // blocks: where every phase has a part of one
+    for (const std::int64_t elements : buffer_elements(plan)) each += static_cast<double>(elements * real);
+    for (std::size_t a = 0; a < 3; ++a) {
+      std::int64_t largest = 1;
+      for (const Levels& one : plan.levels[a])
+        for (const Interval& level : one) largest = std::max(largest, level.size());
+      pixels *= static_cast<double>(largest);
+      blocks *= static_cast<double>(std::min(largest, taps[a].stride));
+    }
+    const double most = static_cast<double>(most_inside);
+    const auto axis = std::find_if(plan.tile.begin(), plan.tile.end(), [](std::int64_t size) { return size > 1; });
+    const double more = bands * pixels / columns_of(block, doubles);  // and those that are full
+    const bool possible = pixels <= most && blocks + more <= most_blocks;
+    if ((possible && each <= static_cast<double>(bytes)) || axis == plan.tile.end()) {
+      if (!possible) rejection = "one output needs more than 2^29 pixels of the convolution at once";
+      double images = std::min(static_cast<double>(flight), most / pixels);
+      images = std::min(images, (most_blocks - blocks) / more);
+      if (each > 0) images = std::min(images, static_cast<double>(bytes) / each);
+      plan.images = std::max<std::int64_t>(static_cast<std::int64_t>(images), 1);
+      return;
+    }
+    *axis = (*axis + 1) / 2;
+  }
+}
+
+void Schedule::plan_store(std::int64_t bytes) {
+  const Descriptor& asked = *program->asked;
+  const bool plain =
+      asked.output_layout == CONVT_CHANNELS_FIRST && static_cast<std::int64_t>(size_of(asked.dtype)) == real;
+  store_in_output = plain;
+  double kept = 0;  // bytes of one image between passes
+  for (const PassPlan& p : passes) {
+    if (p.pass.sink == Pass::Sink::fold) {
+      store_in_output = false;
+      store_step = std::max(store_step, p.pass.out.channels);
+    }
+    if (p.pass.stores) {
+      store_step = std::max(store_step, image_count(p.pass.out));
+      store_in_output &= p.pass.out == asked.output;
+    }
+    if (p.pass.source == Pass::Source::store)
+      for (std::size_t i = p.pass.begin; i < p.pass.end; ++i) store_in_output &= !is_pool(program->steps[i]);
+    if (p.pass.sink != Pass::Sink::output)
+      kept += static_cast<double>(region_count(program->steps[p.pass.end])) * (sizeof(Moments) + 2.0 * sizeof(double));
+  }
+  store_in_output &= store_step != 0;
+  kept += static_cast<double>(store_step * real);
+  const double batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
+  flight = passes.size() == 1 ? static_cast<std::int64_t>(batch)
+                              : static_cast<std::int64_t>(std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
+}
+
+int Schedule::strip_pixels(const Stage& stage, std::int64_t channels) const {
+  if (!stage.mixes) return 64;
+  int pixels = 64;
+  while (pixels > 0 && channels * (pixels + 1) * real > strip_bytes) pixels /= 2;
+  return pixels;
+}
+
+void Schedule::place_buffers() {
+  Layout layout;
+  for (const Step& step : program->steps) {
+    StepPlaces of;
+    if (const Affine* affine = std::get_if<Affine>(&step.what)) {
+      of.lines = layout.add(2 * affine->parts.front().stage.in.channels, sizeof(double));
+      of.a = layout.add(step.out.channels, real);
+      of.b = layout.add(step.out.channels, real);
+    }
+    steps.push_back(of);
+  }
+  const Convolution& c = program->convolution;
+  Layout weights;
+  weights.add(
+      static_cast<double>(c.in_channels) * static_cast<double>(padded_rows) * static_cast<double>(volume(c.kernel)),
+      static_cast<double>(real));
+  packed_size = packed_header + weights.size();
+  packed = layout.add(static_cast<double>(packed_size), 1.0);
+  if (program->kernel_change.any()) changed = layout.add(program->kernel_count, real);
+  std::array<std::int64_t, buffers> elements{};
+  std::int64_t strip_elements = 0;
+  for (const PassPlan& p : passes) {
+    const auto own = buffer_elements(p);
+    for (std::size_t i = 0; i < buffers; ++i) elements[i] = std::max(elements[i], own[i] * p.images);
+    for (const Stage& stage : p.stages) {
+      const std::int64_t channels = channels_behind(p, p.level_before(stage));
+      if (!stage.convolves && strip_pixels(stage, channels) == 0) strip_elements = std::max(strip_elements, channels);
+    }
+    if (p.pass.sink == Pass::Sink::output) continue;
+    const Step& step = program->steps[p.pass.end];
+    StepPlaces& of = steps[p.pass.end];
+    const std::int64_t regions = region_count(step) * flight;
+    of.sums = layout.add(regions, sizeof(Moments));
+    of.centre = layout.add(regions, real);
+    of.scale = layout.add(regions, real);
+    std::int64_t partials = 0;
+    if (p.pass.stores)
+      partials = partial_count(step, {{0, flight}, {{0, 0, 0}, step.in.space}});
+    else
+      for (std::size_t tile = 0; tile < p.tiles(); ++tile)
+        partials = std::max(partials, partial_count(step, {{0, p.images}, p.box(tile, p.pass.end - p.pass.begin)}));
+    of.partials = layout.add(partials, sizeof(Moments));
+  }
+  if (store_step != 0 && !store_in_output)
+    store = layout.add(static_cast<double>(store_step * flight), static_cast<double>(real));
+  for (std::size_t i = 0; i < buffers; ++i) slab[i] = layout.add(elements[i], real);
+  if (strip_elements != 0) {
+    constexpr std::int64_t pitch = 2;  // one pixel and an odd step
+    strip_blocks =
+        std::clamp<std::int64_t>(all_strips_bytes / (strip_elements * pitch * real), 1, device.multiprocessors);
+    strips = layout.add(strip_blocks * strip_elements * pitch, real);
+  }
+  workspace = layout.size();
+  if (layout.overflow() || weights.overflow()) rejection = "the workspace passes 10^15 bytes";
+}
+
+// On an H200 within a factor of two, by these: how much of the lanes' rate a block reaches, what it takes beside its
+// products, and what share of the memory's rate stages reach, whose values stay in the L2 cache.
+void Schedule::predict() {
+  constexpr double block_seconds = 17e-6, streamed = 0.66, launch_seconds = 3e-6;
+  constexpr int blocks_at_once = 2;  // on a multiprocessor
+  const double busy = (block == Shape::wide ? 0.5 : block == Shape::middle ? 0.35 : 0.1) * (doubles ? 0.6 : 1);
+  const Descriptor& asked = *program->asked;
+  const auto batch = static_cast<double>(asked.input.batch), element = static_cast<double>(size_of(asked.dtype));
+  const double products = count_work(*program).needed * static_cast<double>(padded_rows) / static_cast<double>(rows);
+  const double rate = busy * device.multiprocessors * lanes(device, doubles) * device.clock;
+  const double blocks = batch * static_cast<double>(volume(program->conv.space)) / columns_of(block, doubles) *
+                        static_cast<double>(program->convolution.groups * (padded_rows / rows_of(block)));
+  const double in_and_out = element * static_cast<double>(asked.input.count() + asked.output.count());
+  const double memory = streamed * device.bandwidth;
+  const double once = std::max(products / rate + blocks * block_seconds / (blocks_at_once * device.multiprocessors),
+                               in_and_out / memory);
+  double launches = 2 + static_cast<double>(program->steps.size()), bytes = 0, convolutions = 0;
+  for (const PassPlan& p : passes) {
+    const double slabs = static_cast<double>(p.tiles()) * std::ceil(batch / static_cast<double>(p.images));
+    launches += slabs * static_cast<double>(p.stages.size() + (p.pass.sink == Pass::Sink::output ? 0 : 2));
+    convolutions += p.stages.front().convolves ? 1 : 0;
+    for (const std::int64_t elements : buffer_elements(p))
+      bytes += 2 * slabs * static_cast<double>(elements * p.images * real);
+    if (p.pass.stores) bytes += 3 * batch * static_cast<double>(image_count(p.pass.out) * real);
+  }
+  seconds = launch_seconds * launches + convolutions * once + bytes / memory;
+}
+
+std::vector<std::string> Schedule::explain() const {
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("computes in {}, blocks of {} channels x {} positions", doubles ? "f64" : "f32",
+                              rows_of(block), columns_of(block, doubles)));
+  if (program->asked->precision == CONVT_FLOAT32_TF32 && program->asked->dtype == CONVT_F32)
+    lines.push_back("TF32 was allowed; this engine's products are float32's");
+  for (const PassPlan& p : passes) {
+    std::string line = p.stages.front().convolves ? "convolution" : "stored values";
+    for (const Stage& stage : p.stages) {
+      if (&stage != &p.stages.front()) line += " -> L2";
+      if (stage.pool != Stage::no_pool) line += " -> " + print(program->steps[stage.pool]);
+      for (std::size_t i = stage.begin; i < stage.end; ++i) line += " + " + print(program->steps[i]);
+    }
+    line += p.pass.sink == Pass::Sink::output ? " -> output" : " -> " + print(program->steps[p.pass.end]) + " measures";
+    if (p.pass.stores) line += store_in_output ? ", kept in the output" : ", kept in the workspace";
+    lines.push_back(line);
+    if (p.tiles() > 1 || p.images < flight)
+      lines.push_back(
+          fmt::format("slabs of {} images x {} pixels, {} per image", p.images, fmt::join(p.tile, "x"), p.tiles()));
+  }
+  if (flight < program->asked->input.batch) lines.push_back(fmt::format("{} images at a time", flight));
+  return lines;
+}
+
+}  // namespace convt::core::cuda::generic

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program cut into passes, slabs and launches, with every buffer in its place in the workspace. Made once per plan.
+//
+// A pass without pools is one launch: the convolution with the chain behind it. What does not fit behind it (pools,
+// norms over more channels than a block has, steps that use the convolution's own result) makes stages: launches that
+// hand on values of a slab, through buffers small enough to stay in the L2 cache.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/chain/bind.hpp"
+#include "cuda/common/device.hpp"
+#include "cuda/generic/params.hpp"
+
+namespace convt::core::cuda::generic {
+
+struct Setup {
+  std::shared_ptr<const Program> program;
+  DeviceProperties device;
+  Between between = Between::store;
+  std::int64_t slab_bytes = 0;  // of buffers between stages, and of what is kept between passes
+};
+
+using Place = std::size_t;  // in the workspace, in bytes from its beginning
+
+// One launch.
+struct Stage {
+  static constexpr std::size_t no_pool = static_cast<std::size_t>(-1);
+  static constexpr int outside = -1;  // the pass' source or sink
+
+  bool convolves = false;
+  std::size_t pool = no_pool;        // the step that it begins with
+  std::size_t begin = 0, end = 0;    // steps that work pixel by pixel
+  bool mixes = false;                // channels
+  int from = outside, to = outside;  // slab buffers
+};
+
+struct PassPlan {
+  Pass pass;
+  std::vector<Stage> stages;
+  Axes tile{1, 1, 1};                         // of the pass' result
+  std::array<std::vector<Levels>, 3> levels;  // by axis and tile
+  std::int64_t images = 1;                    // of a slab
+
+  bool sums_slabs() const { return pass.sink != Pass::Sink::output && !pass.stores; }
+  std::size_t tiles() const { return levels[0].size() * levels[1].size() * levels[2].size(); }
+  Box box(std::size_t tile, std::size_t level) const;  // level as in Levels
+  std::size_t level_behind(const Stage& stage) const { return stage.end - pass.begin; }
+  std::size_t level_before(const Stage& stage) const {
+    return (stage.pool == Stage::no_pool ? stage.begin : stage.pool) - pass.begin;
+  }
+};
+
+struct Schedule {
+  explicit Schedule(const Setup& setup);
+
+  static constexpr int buffers = 3;  // between stages: two that take turns, one for the convolution's own result
+  static constexpr int conv_buffer = 2;
+
+  std::shared_ptr<const Program> program;
+  DeviceProperties device;
+  bool doubles = false;
+  std::int64_t real = sizeof(float);  // bytes of what is computed in
+  generic::Shape block = Shape::wide;
+  std::int64_t rows = 1, padded_rows = 1;  // of a group
+  std::array<TapAxis, 3> taps;
+  std::vector<PassPlan> passes;
+  std::int64_t flight = 1;       // images that go through all passes together
+  bool store_in_output = false;  // values between passes are kept in the output
+  std::int64_t store_step = 0;   // elements of one image in the store
+
+  struct StepPlaces {
+    Place lines = 0, a = 0, b = 0;                        // of an Affine
+    Place sums = 0, partials = 0, centre = 0, scale = 0;  // of a norm over space or a pool over the whole image
+  };
+  std::vector<StepPlaces> steps;
+  Place packed = 0, changed = 0, store = 0, strips = 0;
+  std::array<Place, buffers> slab{};
+  std::size_t packed_size = 0, workspace = 0;
+  std::int64_t strip_blocks = 0;  // of strips in global memory
+
+  std::string rejection;  // why this cannot run
+  double seconds = 0;     // predicted
+  std::vector<std::string> explain() const;
+
+  std::int64_t channels_behind(const PassPlan& pass, std::size_t level) const;
+  int strip_pixels(const Stage& stage, std::int64_t channels) const;  // 0: the strip must be in global memory
+
+ private:
+  void plan_convolution();
+  void plan_stages(PassPlan& pass) const;
+  void cut_levels(PassPlan& pass) const;
+  void cut_slabs(PassPlan& pass, std::int64_t bytes);
+  std::array<std::int64_t, buffers> buffer_elements(const PassPlan& pass) const;  // of one image
+  void plan_store(std::int64_t bytes);
+  void place_buffers();
+  void predict();
+};
+
+// Bytes before packed weights: whether all are finite.
+inline constexpr std::size_t packed_header = 256;
+
+}  // namespace convt::core::cuda::generic
