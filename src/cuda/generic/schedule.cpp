@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/division.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "epilogue/text.hpp"
@@ -42,7 +43,6 @@ class Layout {
   bool overflow_ = false;
 };
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t image_count(const core::Shape& shape) { return shape.channels * volume(shape.space); }
 
 }  // namespace
