@@ -6,6 +6,8 @@ DESTDIR ?=
 NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 # The demo waits for the compilation of GPU kernels only where they can run.
 DEMO := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9]*)),cuda,release)
+# The CUDA build has all that the plain one has.
+TESTED := $(if $(NVCC),cuda,release)
 CONFIGURE = cmake --preset $(1) $(if $(CONVT_WERROR),-DCONVT_WERROR=$(CONVT_WERROR))
 SOURCES = git ls-files -z --cached --others --exclude-standard -- '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh'
 export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
@@ -22,16 +24,15 @@ demo: ## install what the build needs, build, and run the five problems at reduc
 	cmake --build --preset $(DEMO) --target convt convt_cli
 	build/$(DEMO)/convt demo
 
-test: ## install what the tests need, build and run them; also the CUDA build where nvcc is found
+test: ## install what the tests need, build and run them; where nvcc is found, on the CUDA build, beside a plain one
 	tools/packages test
 	tools/packages python
-	$(call CONFIGURE,release) -DCONVT_TESTS=ON
-	cmake --build --preset release
-	ctest --preset release
+	$(call CONFIGURE,$(TESTED)) -DCONVT_TESTS=ON
+	cmake --build --preset $(TESTED)
+	ctest --preset $(TESTED)
 ifneq ($(NVCC),)
-	$(call CONFIGURE,cuda) -DCONVT_TESTS=ON
-	cmake --build --preset cuda
-	ctest --preset cuda
+	$(MAKE) build
+	build/release/convt verify
 endif
 
 test-gpu: need-nvcc ## the CUDA build's tests on a GPU; each says that it was skipped where there is none
