@@ -49,12 +49,12 @@ Problem random_convolution() {
   return p;
 }
 
-// On every engine, which agree to the last bit: the data's sums of products are exact.
+// On every engine of the host, which agree to the last bit: the data's sums of products are exact.
 Data run(const Problem& problem, const Data& input, const Data& kernel) {
   std::vector<Data> outputs;
-  for (const Engine* engine : backends().engines) {
+  for (const char* engine : {"cpu", "reference"}) {
     PlanOptions options;
-    options.engine = engine->name();
+    options.engine = engine;
     const Plan plan(validate(problem), options, backends());
     Data& output = outputs.emplace_back(static_cast<std::size_t>(plan.descriptor().output.count()), std::nan(""));
     plan.execute({.input = input.data(), .kernel = kernel.data(), .output = output.data()});

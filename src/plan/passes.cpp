@@ -95,7 +95,9 @@ std::vector<Pass> passes_of(const Program& program, Between between, bool whole_
       pass = from_store(i + 1, step.out);
       restart = pass;
     } else if (pass.stores) {
+      // Also where a recomputing pass begins from now on: the store has no earlier values any more.
       pass = from_store(i, step.in);
+      restart = pass;
     } else {
       pass = restart;
     }

@@ -169,6 +169,9 @@ const std::vector<std::string>& whole_image_cases() {
   static const std::string volume = "conv_transpose3d batch=2 channels=1->6 input=16x17x20 kernel=3 stride=2 ";
   static const std::vector<std::string> all{
       small + "| instance_norm",
+      small +
+          "| instance_norm | relu | global_avg_pool | tanh | group_norm(1) | max_pool(2, padding=1) | group_norm(1)",
+      small + "| instance_norm | max_pool(2) | group_norm(1) | avg_pool(2) | instance_norm | relu",
       small + "| instance_norm | gelu | instance_norm(affine)",
       small + "dtype=f64 | group_norm(1) | group_norm(7, affine)",
       small + "dtype=bf16 | relu | global_avg_pool | add(0.5) | tanh",

@@ -54,16 +54,23 @@ struct WholeVector {
   static HWY_INLINE V load(const typename V::Lane* from) { return V::load(from); }
 };
 
-// Folds along D and H, from `first` on in each row.
+// Folds along D and H, from `first` on in each row; of many rows, in parts, since a sum's error grows with its length.
 template <class V, class Access, class Op, class T>
 HWY_INLINE V fold_window(const Op& op, const Access& access, const PoolRow<T>& row, const T* first) {
+  constexpr std::int64_t part_rows = 128;
   const Axes& size = row.box->size;
-  V folded = op.template start<V>();
+  V folded = op.template start<V>(), part = folded;
+  std::int64_t rows = 0;
   for (std::int64_t z = row.z_begin; z < row.z_end; ++z) {
     const T* line = first + ((z - row.box->origin[0]) * size[1] + row.y_begin - row.box->origin[1]) * size[2];
-    for (std::int64_t y = row.y_begin; y < row.y_end; ++y, line += size[2]) folded = op.join(folded, access.load(line));
+    for (std::int64_t y = row.y_begin; y < row.y_end; ++y, line += size[2]) {
+      part = op.join(part, access.load(line));
+      if (++rows % part_rows != 0) continue;
+      folded = op.join(folded, part);
+      part = op.template start<V>();
+    }
   }
-  return folded;
+  return rows < part_rows ? part : op.join(folded, part);
 }
 // The same for [begin, end) of W. Up to a vector behind `to` is written.
 template <class T, class Op>
@@ -159,6 +166,32 @@ void pool_one_by_one(const Op& op, const PoolRow<T>& row, const PoolStrip<T>& st
   }
 }
 
+template <class T, class Op>
+HWY_NOINLINE T fold_pixels(const Op op, const T* x, std::int64_t count) {
+  using V = Values<T>;
+  // A sum's parts stay short: its error grows with the longest.
+  constexpr std::int64_t block = 32 * Four<T>::lanes;
+  T result = op.template start<T>();
+  while (count >= V::lanes) {
+    std::int64_t i = 0;
+    Four<T> many(op.template start<Four<T>>());
+    for (; i + Four<T>::lanes <= std::min(count, block); i += Four<T>::lanes)
+      many = op.join(many, Four<T>::load(x + i));
+    V folded = op.join(op.join(many.low.low, many.low.high), op.join(many.high.low, many.high.high));
+    if (i < block)
+      for (; i + V::lanes <= count; i += V::lanes) folded = op.join(folded, V::load(x + i));
+    T lanes[V::lanes];
+    folded.store(lanes);
+    for (std::int64_t half = V::lanes / 2; half > 0; half /= 2)
+      for (std::int64_t k = 0; k < half; ++k) lanes[k] = op.join(lanes[k], lanes[k + half]);
+    result = op.join(result, lanes[0]);
+    x += i;
+    count -= i;
+  }
+  for (std::int64_t i = 0; i < count; ++i) result = op.join(result, x[i]);
+  return result;
+}
+
 // One output whose window is longer than a strip.
 template <class T, class Op>
 T pool_long_window(const Op& op, const PoolRow<T>& row, PoolStrip<T>& strip) {
@@ -167,7 +200,7 @@ T pool_long_window(const Op& op, const PoolRow<T>& row, PoolStrip<T>& strip) {
   for (std::int64_t x = strip.begin(); x < end; x += strip.most) {
     const std::int64_t stop = std::min(x + strip.most, end);
     fold_rows(op, row, x, stop, strip.folded);
-    for (std::int64_t i = 0; i < stop - x; ++i) result = op.join(result, strip.folded[i]);
+    result = op.join(result, fold_pixels(op, strip.folded, stop - x));
   }
   return op.result(result, static_cast<T>(row.counted) * strip.counted[0]);
 }
@@ -243,32 +276,6 @@ void pool(const Step& step, const Tile<T>& from, const Tile<T>& to) {
 }
 
 // ---- Over the whole image.
-
-template <class T, class Op>
-HWY_NOINLINE T fold_pixels(const Op op, const T* x, std::int64_t count) {
-  using V = Values<T>;
-  // A sum's parts stay short: its error grows with the longest.
-  constexpr std::int64_t block = 32 * Four<T>::lanes;
-  T result = op.template start<T>();
-  while (count >= V::lanes) {
-    std::int64_t i = 0;
-    Four<T> many(op.template start<Four<T>>());
-    for (; i + Four<T>::lanes <= std::min(count, block); i += Four<T>::lanes)
-      many = op.join(many, Four<T>::load(x + i));
-    V folded = op.join(op.join(many.low.low, many.low.high), op.join(many.high.low, many.high.high));
-    if (i < block)
-      for (; i + V::lanes <= count; i += V::lanes) folded = op.join(folded, V::load(x + i));
-    T lanes[V::lanes];
-    folded.store(lanes);
-    for (std::int64_t half = V::lanes / 2; half > 0; half /= 2)
-      for (std::int64_t k = 0; k < half; ++k) lanes[k] = op.join(lanes[k], lanes[k + half]);
-    result = op.join(result, lanes[0]);
-    x += i;
-    count -= i;
-  }
-  for (std::int64_t i = 0; i < count; ++i) result = op.join(result, x[i]);
-  return result;
-}
 
 template <class T>
 void fold(const Step& step, const Tile<T>& tile, T* folded) {
