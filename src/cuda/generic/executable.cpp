@@ -4,7 +4,6 @@
 #include "cuda/generic/executable.hpp"
 
 #include <algorithm>
-#include <cassert>
 
 #include "base/dtype.hpp"
 #include "base/error.hpp"
@@ -14,10 +13,6 @@
 
 namespace convt::core::cuda::generic {
 namespace {
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-int clamp_inside(std::int64_t value) { return static_cast<int>(std::clamp(value, -most_inside, most_inside)); }
 
 // T is what is computed in.
 template <class T>
@@ -39,7 +34,6 @@ class GenericExecutable : public Executable {
   void prepare(Frame& frame) const;
   void run_pass(const Frame& frame, const Flight& flight) const;
   void run_stage(const Frame& frame, const Spot& spot, const Stage& stage) const;
-  void convolve(const Frame& frame, const Spot& spot, const Stage& stage) const;
   void run_chain(const Frame& frame, const Spot& spot, const Stage& stage) const;
   void measure(const Frame& frame, const Flight& flight, const RegionSums& values, const Slab& slab) const;
   void finish(const Frame& frame, const Flight& flight) const;
@@ -117,17 +111,7 @@ void GenericExecutable<T>::pack(const void* kernel, void* changed, void* packed,
     kernel = changed;
     dtype = real;
   }
-  PackParams params;
-  params.kernel = kernel;
-  params.dtype = dtype;
-  params.careful = static_cast<int*>(packed);
-  params.weights = static_cast<std::byte*>(packed) + packed_header;
-  params.groups = c.groups;
-  params.depth = c.in_channels / c.groups;
-  params.rows = s_->rows;
-  params.padded_rows = s_->padded_rows;
-  params.taps = volume(c.kernel);
-  launch_pack<T>(params, stream);
+  s_->convolver->pack(kernel, dtype, packed, stream);
 }
 
 template <class T>
@@ -195,7 +179,8 @@ void GenericExecutable<T>::run_pass(const Frame& frame, const Flight& flight) co
 template <class T>
 void GenericExecutable<T>::run_stage(const Frame& frame, const Spot& spot, const Stage& stage) const {
   if (stage.convolves)
-    convolve(frame, spot, stage);
+    s_->convolver->convolve({frame.call.input, frame.packed, spot.slab(0), sink(frame, spot, stage),
+                             bind_chain(frame, spot, stage), frame.stream});
   else
     run_chain(frame, spot, stage);
 }
@@ -248,54 +233,6 @@ View GenericExecutable<T>::sink(const Frame& frame, const Spot& spot, const Stag
   if (plan.pass.stores) return stored(frame, spot.flight, plan.pass.out, slab);
   const Descriptor& asked = *s_->program->asked;
   return view_of(frame.call.output, asked.dtype, strides_of(asked.output_layout, asked.output), slab);
-}
-
-template <class T>
-void GenericExecutable<T>::convolve(const Frame& frame, const Spot& spot, const Stage& stage) const {
-  const Descriptor& asked = *s_->program->asked;
-  const Convolution& c = s_->program->convolution;
-  const Slab slab = spot.slab(0);
-  ConvParams p;
-  const Strides in = strides_of(asked.input_layout, asked.input);
-  const std::array<std::int64_t, 3> steps{in.d, in.h, in.w};
-  std::int64_t from = slab.images.begin * in.n;
-  double blocks = 1;
-  std::int64_t columns = slab.images.size();
-  for (std::size_t a = 0; a < 3; ++a) {
-    ConvAxis& axis = p.axis[a];
-    axis.taps = s_->taps[a];
-    const std::int64_t first = slab.box.origin[a] + c.padding[a], position = floor_div(first, axis.taps.stride);
-    axis.lead = first - position * axis.taps.stride;
-    axis.size = static_cast<int>(slab.box.size[a]);
-    axis.phases = static_cast<int>(std::min(axis.taps.stride, slab.box.size[a]));
-    axis.lowest = clamp_inside(-position);
-    axis.inputs = std::max(clamp_inside(c.input[a] - position) - axis.lowest, 0);
-    axis.step = steps[a];
-    from += position * axis.step;
-    blocks *= axis.phases;
-    columns *= (slab.box.size[a] - 1) / axis.taps.stride + 1;
-  }
-  const auto element = static_cast<std::int64_t>(size_of(asked.dtype));
-  p.input = static_cast<const std::byte*>(frame.call.input) + from * element;
-  p.image_step = in.n;
-  p.channel_step = in.c;
-  p.careful = reinterpret_cast<const int*>(frame.packed);
-  p.weights = frame.packed + packed_header;
-  p.images = static_cast<int>(slab.images.size());
-  p.groups = static_cast<int>(c.groups);
-  p.depth = static_cast<int>(c.in_channels / c.groups);
-  p.rows = static_cast<int>(s_->rows);
-  p.padded_rows = static_cast<int>(s_->padded_rows);
-  p.to = sink(frame, spot, stage);
-  p.chain = bind_chain(frame, spot, stage);
-  const int width = columns_of(s_->block, s_->doubles);
-  blocks *= static_cast<double>((columns + width - 1) / width) * static_cast<double>(p.groups) *
-            static_cast<double>(p.padded_rows / rows_of(s_->block));
-  assert(blocks < 0x1p31);
-  const Launch how{static_cast<unsigned>(blocks), frame.stream, 0};
-  visit_dtype(asked.dtype, [&]<class E>(E*) {
-    if constexpr ((sizeof(E) == sizeof(double)) == (sizeof(T) == sizeof(double))) launch_conv<E>(s_->block, p, how);
-  });
 }
 
 template <class T>

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// The convolution on Hopper's tensor cores. docs/hopper.md tells how one tile travels.
+//
+// Three warpgroups. The producers' warps read the input, round it and write halo tiles to shared memory, [pixel]
+// [channel]; one of them streams weights. Two warpgroups of consumers multiply: rows are positions, columns output
+// channels. Every tap of every phase reads the same halo tile, from another row on. The chain runs on the sums.
+#pragma once
+
+#include "cuda/sm90/epilogue.cuh"
+#include "cuda/sm90/instructions.cuh"
+#include "cuda/sm90/launchers.hpp"
+#include "cuda/sm90/work.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+inline constexpr int consumer_warps = consumers * group_threads / warp_threads;
+inline constexpr int consumer_registers = 208, producer_registers = 88;  // of 65536 / threads = 168
+
+// Addresses of barriers and buffers.
+struct Shared {
+  std::uint32_t halo, weights, barriers;
+  const int* places;  // by tap: rows from a position to the input that the tap sees
+
+  __device__ std::uint32_t halo_full(int slot) const { return barriers + slot * 8; }
+  __device__ std::uint32_t halo_empty(int slot) const { return barriers + (most_slots + slot) * 8; }
+  __device__ std::uint32_t weights_full(int stage) const { return barriers + (2 * most_slots + stage) * 8; }
+  __device__ std::uint32_t weights_empty(int stage) const {
+    return barriers + (2 * most_slots + most_stages + stage) * 8;
+  }
+};
+
+// A place in a ring, and how often it was passed.
+struct Ring {
+  int size, place = 0, parity = 0;
+  __device__ void next() {
+    if (++place == size) {
+      place = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+template <class E>
+__device__ void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
+  Ring stage{p.stages};
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
+    const Item item = item_at(p, i);
+    for_each_phase(p, [&](int d, int h, int w) {
+      const Class c = class_at(p, d, h, w);
+      const int tiles = c.taps * p.chunks;
+      const auto* from = static_cast<const unsigned char*>(p.weights) +
+                         (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks * tile_bytes;
+      for (int t = 0; t < tiles; t += p.stage_tiles) {
+        const int bytes = min(p.stage_tiles, tiles - t) * tile_bytes;
+        wait(shared.weights_empty(stage.place), stage.parity ^ 1);
+        arrive_expecting(shared.weights_full(stage.place), bytes);
+        copy_bulk(shared.weights + stage.place * p.stage_tiles * tile_bytes,
+                  from + static_cast<std::int64_t>(t) * tile_bytes, bytes, shared.weights_full(stage.place));
+        stage.next();
+      }
+    });
+  }
+}
+
+// One chunk of channels of a halo tile, by some warps. Lanes have neighbouring pixels.
+template <class E>
+__device__ void fill_halo(const ConvParams& p, const Item& item, int chunk, unsigned char* slot) {
+  constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), at_once = 32;
+  const int lane = threadIdx.x % warp_threads, warp = threadIdx.x / warp_threads - consumer_warps;
+  const int there = min(channels, p.in_channels - chunk * channels);
+  const E* const image = static_cast<const E*>(p.input) + item.image * p.image_step +
+                         static_cast<std::int64_t>(chunk) * channels * p.channel_step;
+  for (int row = warp * warp_threads + lane; row < p.halo_rows; row += halo_warps * warp_threads) {
+    const int line = row / p.axis[2].halo;
+    const int at[3] = {line / p.axis[1].halo, line % p.axis[1].halo, row % p.axis[2].halo};
+    const E* from = image;
+    bool inside = true;
+#pragma unroll
+    for (int a = 0; a < 3; ++a) {
+      const int x = item.tile[a] * p.axis[a].tile + p.axis[a].first + at[a];
+      inside &= static_cast<unsigned>(x - p.axis[a].lowest) < static_cast<unsigned>(p.axis[a].inputs);
+      from += x * p.axis[a].step;
+    }
+#pragma unroll
+    for (int first = 0; first < channels; first += at_once) {
+      E x[at_once];
+#pragma unroll
+      for (int c = 0; c < at_once; ++c) x[c] = inside && first + c < there ? from[(first + c) * p.channel_step] : E{};
+      constexpr int each = 16 / static_cast<int>(sizeof(E));
+#pragma unroll
+      for (int c = 0; c < at_once; c += each)
+        *reinterpret_cast<uint4*>(slot + row * row_bytes + ((first + c) / each ^ row % 8) * 16) = rounded_vector(x + c);
+    }
+  }
+}
+
+template <class E>
+__device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned char* slots) {
+  Ring slot{p.slots};
+  const auto fill = [&](const Item& item) {
+    for (int chunk = 0; chunk < p.chunks; ++chunk) {
+      wait(shared.halo_empty(slot.place), slot.parity ^ 1);
+      fill_halo<E>(p, item, chunk, slots + slot.place * p.slot_bytes);
+      fence_async();
+      __syncwarp();
+      if (threadIdx.x % warp_threads == 0) arrive(shared.halo_full(slot.place));
+      slot.next();
+    }
+  };
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
+    const Item item = item_at(p, i);
+    if (p.resident)
+      fill(item);
+    else
+      for_each_phase(p, [&](int d, int h, int w) {
+        if (class_at(p, d, h, w).taps != 0) fill(item);
+      });
+  }
+}
+
+// What consumers know of the rings.
+struct Feed {
+  Ring halo, stage;
+};
+
+// The products of one class into the sums of the warpgroup's blocks.
+template <Format format, int n, int blocks>
+__device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, Feed& feed,
+                           float (&sums)[blocks][n / 2]) {
+  constexpr int tile_bytes = n * row_bytes;
+  const bool speaks = threadIdx.x % warp_threads == 0;
+  const int group = __shfl_sync(~0U, threadIdx.x / group_threads, 0);
+  const std::uint64_t a_layout = operand_layout(p.group_rows), b_layout = operand_layout(8);
+  std::uint32_t offset[blocks];
+#pragma unroll
+  for (int b = 0; b < blocks; ++b) {
+    const int(&at)[3] = p.origin[group * blocks + b];
+    offset[b] = (c.row + (at[0] * p.axis[1].halo + at[1]) * p.axis[2].halo + at[2]) * row_bytes;
+  }
+  Ring halo = feed.halo;
+  int in_stage = 0, previous = -1;
+  for (int chunk = 0; chunk < p.chunks; ++chunk) {
+    const std::uint32_t tile = shared.halo + halo.place * p.slot_bytes;
+    const int steps = chunk + 1 == p.chunks ? p.last_steps : row_bytes / step_bytes;
+    wait(shared.halo_full(halo.place), halo.parity);
+    for (int tap = 0; tap < c.taps; ++tap) {
+      if (in_stage == 0) wait(shared.weights_full(feed.stage.place), feed.stage.parity);
+      const std::uint32_t a = tile + shared.places[c.first + tap] * row_bytes;
+      const std::uint32_t b = shared.weights + (feed.stage.place * p.stage_tiles + in_stage) * tile_bytes;
+      multiply_begin();
+      for (int k = 0; k < steps; ++k)
+#pragma unroll
+        for (int i = 0; i < blocks; ++i)
+          multiply<format, n>(sums[i], operand(a_layout, a + offset[i] + k * step_bytes),
+                              operand(b_layout, b + k * step_bytes));
+      multiply_commit();
+      if (in_stage == 0 && previous >= 0) {
+        multiply_wait<1>();
+        if (speaks) arrive(shared.weights_empty(previous));
+      }
+      if (++in_stage == p.stage_tiles) {
+        in_stage = 0;
+        previous = feed.stage.place;
+        feed.stage.next();
+      } else {
+        previous = -1;
+      }
+    }
+    if (!p.resident) {
+      multiply_wait<0>();
+      if (speaks) arrive(shared.halo_empty(halo.place));
+    }
+    halo.next();
+  }
+  multiply_wait<0>();
+  if (in_stage != 0) {
+    previous = feed.stage.place;
+    feed.stage.next();
+  }
+  if (speaks && previous >= 0) arrive(shared.weights_empty(previous));
+  if (!p.resident) feed.halo = halo;
+}
+
+// Frees the chunks of a tile that is done.
+__device__ inline void release_tile(const ConvParams& p, const Shared& shared, Feed& feed) {
+  for (int chunk = 0; chunk < p.chunks; ++chunk) {
+    wait(shared.halo_full(feed.halo.place), feed.halo.parity);
+    if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(feed.halo.place));
+    feed.halo.next();
+  }
+}
+
+template <class Kind>
+__device__ void consume(const ConvParams& p, const Shared& shared, unsigned char* strip_memory) {
+  constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
+  const int group = threadIdx.x / group_threads;
+  Feed feed{{p.slots}, {p.stages}};
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
+    const Item item = item_at(p, i);
+    for (int d = 0; d < phases(p.axis[0]); ++d)
+      for (int h = 0; h < phases(p.axis[1]); ++h)
+        for (int w = 0; w < phases(p.axis[2]); w += joint) {
+          float sums[joint][blocks][n / 2];
+#pragma unroll
+          for (int j = 0; j < joint; ++j) {
+#pragma unroll
+            for (int b = 0; b < blocks; ++b)
+#pragma unroll
+              for (float& x : sums[j][b]) x = 0;
+            if (w + j >= phases(p.axis[2])) continue;
+            const Class c = class_at(p, d, h, w + j);
+            if (c.taps != 0) accumulate<Kind::format, n, blocks>(p, shared, c, feed, sums[j]);
+          }
+          const int phase[3] = {d, h, w};
+          if constexpr (Kind::strip)
+            finish_in_strip<n>(p, item, phase, sums[0][0], strip_memory);
+          else
+            finish<typename Kind::Element, n>(p, item, phase, group, sums);
+        }
+    if (p.resident) release_tile(p, shared, feed);
+  }
+}
+
+template <class Kind>
+__global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant__ ConvParams p) {
+  using E = typename Kind::Element;
+  constexpr int tile_bytes = Kind::columns * row_bytes;
+  extern __shared__ unsigned char dynamic[];
+  __shared__ alignas(8) std::uint64_t barriers[2 * (most_slots + most_stages)];
+  unsigned char* const memory = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
+  unsigned char* const weights = memory + p.slots * p.slot_bytes;
+  unsigned char* const behind = weights + p.stages * p.stage_tiles * tile_bytes;
+  int* const places = reinterpret_cast<int*>(behind);
+  if (*p.careful != 0) {
+    if (threadIdx.x < block_threads) run_carefully<E, Kind::columns>(p, memory);
+    return;
+  }
+  const Shared shared{shared_address(memory), shared_address(weights), shared_address(barriers), places};
+  for (int i = threadIdx.x; i < p.taps; i += threads)
+    places[i] = -(p.shifts[3 * i] * p.axis[1].halo + p.shifts[3 * i + 1]) * p.axis[2].halo - p.shifts[3 * i + 2];
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < p.slots; ++i) {
+      init_barrier(shared.halo_full(i), halo_warps);
+      init_barrier(shared.halo_empty(i), consumer_warps);
+    }
+    for (int i = 0; i < p.stages; ++i) {
+      init_barrier(shared.weights_full(i), 1);
+      init_barrier(shared.weights_empty(i), consumer_warps);
+    }
+    fence_barrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x >= consumers * group_threads) {
+    give_registers<producer_registers>();
+    if (threadIdx.x < threads - warp_threads)
+      fill_halos<E>(p, shared, memory);
+    else if (threadIdx.x == threads - warp_threads)
+      stream_weights<E>(p, shared, tile_bytes);
+  } else {
+    take_registers<consumer_registers>();
+    consume<Kind>(p, shared, behind + (p.taps * 4 + 15) / 16 * 16);
+  }
+}
+
+// One way to use a warpgroup's registers: `blocks` blocks of rows, for `joint` neighbouring phases along w at once.
+// With a strip, the chain runs in shared memory.
+template <class E, Format how, int n, int block_count, int phase_count, bool in_strip>
+struct KernelKind {
+  using Element = E;
+  static constexpr Format format = how;
+  static constexpr int columns = n, blocks = block_count, joint = phase_count;
+  static constexpr bool strip = in_strip;
+};
+
+template <class Kind>
+void launch_kind(const ConvParams& params, const Launch& how) {
+  static_assert(sizeof params <= 4096);
+  constexpr auto* kernel = conv_kernel<Kind>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared)),
+        "the shared memory of Hopper's convolution");
+  void* arguments[] = {const_cast<ConvParams*>(&params)};
+  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(how.grid), dim3(threads), arguments, how.shared,
+                         how.stream),
+        "Hopper's convolution");
+}
+
+template <class E, Format format, int n>
+void launch_columns(Way way, const ConvParams& params, const Launch& how) {
+  switch (way) {
+    case Way::strip:
+      return launch_kind<KernelKind<E, format, n, 1, 1, true>>(params, how);
+    case Way::single:
+      return launch_kind<KernelKind<E, format, n, 2, 1, false>>(params, how);
+    case Way::paired:
+      return launch_kind<KernelKind<E, format, n, paired_blocks(n), 2, false>>(params, how);
+  }
+}
+
+template <class E, Format format>
+void launch_format(Way way, int columns, const ConvParams& params, const Launch& how) {
+  switch (columns) {
+    case 8:
+      return launch_columns<E, format, 8>(way, params, how);
+    case 24:
+      return launch_columns<E, format, 24>(way, params, how);
+    case 32:
+      return launch_columns<E, format, 32>(way, params, how);
+    case 64:
+      return launch_columns<E, format, 64>(way, params, how);
+    default:
+      return launch_columns<E, format, 128>(way, params, how);
+  }
+}
+
+}  // namespace convt::core::cuda::sm90

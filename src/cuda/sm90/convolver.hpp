@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda/generic/convolver.hpp"
+#include "cuda/sm90/tiles.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// One way of cutting: a tile for chains that run in registers, and one for all others.
+struct Choice {
+  Geometry geometry;
+  Tile quick, strip;
+};
+
+std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device,
+                                                const Choice& choice);
+
+}  // namespace convt::core::cuda::sm90

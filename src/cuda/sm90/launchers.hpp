@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Hopper convolution's kernels, as host code sees them.
+#pragma once
+
+#include "cuda/common/launch.hpp"
+#include "cuda/sm90/params.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// Output channels of one band: columns of the matrix instruction.
+inline constexpr int all_columns[] = {8, 24, 32, 64, 128};
+
+// How a warpgroup uses its registers.
+enum class Way : int {
+  strip,   // one block of 64 positions; the chain runs in shared memory: any chain
+  single,  // two blocks, of one phase along w at a time
+  paired,  // two neighbouring phases along w at a time, of paired_blocks() blocks
+};
+constexpr int paired_blocks(int columns) { return columns <= 64 ? 2 : 1; }
+constexpr int blocks_of(Way way, int columns) {
+  return way == Way::strip ? 1 : way == Way::single ? 2 : paired_blocks(columns);
+}
+
+void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);
+void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launch& how);
+void launch_conv_bf16(Way way, int columns, const ConvParams& params, const Launch& how);
+
+void launch_pack(const PackParams& params, convt_dtype element, cudaStream_t stream);
+
+}  // namespace convt::core::cuda::sm90
