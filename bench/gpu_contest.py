@@ -39,7 +39,7 @@ def peers_of(workload, mode, named):
     """PyTorch's modes, by name, and how to make each."""
     makers = {"PyTorch": (torch_peers.eager, False), "cudnn.benchmark": (torch_peers.eager, True)}
     if workload.case.dims in CHANNELS_LAST:
-        makers["channels_last"] = (torch_peers.channels_last, False)
+        makers["channels_last"] = (torch_peers.channels_last, True)
     if named:
         makers["torch.compile"] = (lambda workload: torch_peers.compiled(workload, AUTOTUNE), False)
     return {name: prepared_peer(name, make, workload, use_switches(mode, benchmark))

@@ -15,8 +15,12 @@
  *     The convolution's kernel is always row-major: in_channels, out_channels/groups, [kernel_d, [kernel_h,]] kernel_w.
  *   - A tensor is aligned to its element size. The output overlaps no other tensor; inputs may overlap each other. All
  *     tensors of a call are in one memory. A pointer may be NULL only if its tensor is empty (batch 0).
- *   - Host pointers, pinned ones included, run on the CPU. A CUDA build recognises device and managed pointers and, in
- *     this version, answers CONVT_UNSUPPORTED for them. A build without CUDA cannot tell them apart: never pass it one.
+ *   - Host pointers, pinned ones included, run on the CPU, and such calls leave CUDA alone. In a CUDA build, device and
+ *     managed pointers run on the device they belong to: work is enqueued on the caller's stream and the call returns.
+ *     A build without CUDA cannot tell them apart: never pass it one.
+ *   - Calls on a device wait for nothing. The stream may be being captured into a graph: memory that such a call needs
+ *     is then the graph's own, and the graph stays valid as long as the caller's tensors (and plan, if its kernel is
+ *     packed) do.
  *   - All functions may be called from several threads at once, except where a plan is being changed or destroyed.
  */
 #ifndef CONVT_CONVT_H
@@ -362,7 +366,7 @@ CONVT_API convt_status convt_plan_workspace_size(const convt_plan* plan, size_t*
 /* Takes a copy of the kernel in the engine's own arrangement, for kernels that do not change between executions; from
  * then on convt_plan_execute() ignores its `kernel`, which may be NULL. May be called again; if it fails, what was
  * packed before stays in use. No other thread may use the plan meanwhile. `stream` orders the reading of a device
- * kernel; NULL otherwise. */
+ * kernel, and the call waits for it, so that it cannot be captured into a graph; NULL otherwise. */
 CONVT_API convt_status convt_plan_pack_kernel(convt_plan* plan, const void* kernel, void* stream);
 
 typedef struct convt_tensors {
@@ -372,9 +376,9 @@ typedef struct convt_tensors {
   void* output;
   const void* const* operands; /* convt_plan_operand_count() pointers, in that order */
   size_t operand_count;
-  /* Scratch memory. NULL: the library allocates it in each call. Else 64-byte aligned, in the plan's memory,
-   * overlapping no tensor, and not in use by another execution at the same time. Its contents mean nothing
-   * afterwards. */
+  /* Scratch memory. NULL: the library provides it, and keeps it for later calls (on a device, of that stream). Else
+   * 64-byte aligned, in the plan's memory, overlapping no tensor, and not in use by another execution at the same time.
+   * Its contents mean nothing afterwards. */
   void* workspace;
   size_t workspace_size; /* bytes at workspace, at least convt_plan_workspace_size() */
   void* stream;          /* a cudaStream_t, for device plans */

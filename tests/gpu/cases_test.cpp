@@ -2,7 +2,7 @@
 // Results on a GPU, with the checks of `convt verify`: against the reference engine in f64, the convolution alone
 // against the command's own, with poisoned outputs, guards around all memory, and tensors aligned to elements only.
 // Golden cases, which PyTorch computed, element by element.
-//   CONVT_GPU_CASES  how many random cases (2000), and a quarter as many of larger sizes
+//   CONVT_GPU_CASES  how many random cases (8000), and a quarter as many of larger sizes
 //   CONVT_GPU_SEED   of the first (1)
 #include <algorithm>
 #include <atomic>
@@ -77,7 +77,7 @@ std::vector<Job> with_seeds(const std::vector<std::string>& texts, std::uint64_t
 
 class GpuCases : public GpuTest {
  protected:
-  const std::size_t count_ = variable("CONVT_GPU_CASES", 2000);
+  const std::size_t count_ = variable("CONVT_GPU_CASES", 8000);
   const std::uint64_t seed_ = variable("CONVT_GPU_SEED", 1);
 };
 

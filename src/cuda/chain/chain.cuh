@@ -37,7 +37,7 @@ __device__ T pool_window(const Op& op, const View& from, std::int64_t base, cons
 }
 
 template <class T>
-__device__ __noinline__ void fill_pooled(const ChainParams& p, const Strip<T>& strip) {
+__device__ __noinline__ void fill_pooled(const ChainParams& p, Strip<T> strip) {
   visit<Pool>(p.pool.op, p.pool.params.bytes, [&](const auto& op) {
     for (int i = threadIdx.x; i < strip.channels << strip.log_pixels; i += block_threads) {
       const int pixel = i & (strip.pixels() - 1), c = i >> strip.log_pixels;

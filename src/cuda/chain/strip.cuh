@@ -204,7 +204,7 @@ __device__ void take_statistics(const Op& op, const Strip<T>& strip) {
   sync_strip();
 }
 template <class T>
-__device__ __noinline__ void mix_channels(const ChainStep& step, const Strip<T>& strip) {
+__device__ __noinline__ void mix_channels(const ChainStep& step, Strip<T> strip) {
   const auto take = [&](const auto& op) { take_statistics(math_of(op), strip); };
   if (step.kind == ChainStep::reduce_channels)
     visit<Reduce>(step.op, step.params.bytes, take);

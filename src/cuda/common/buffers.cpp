@@ -36,6 +36,18 @@ class OutsideCaptures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+// Frees something on a device, where that still can be done: not when the process ends and the driver has left.
+template <class F>
+void free_on(int device, F&& free) noexcept {
+  try {
+    const DeviceGuard guard(device);
+    const OutsideCaptures outside;
+    free();
+  } catch (const std::exception&) {
+    return;
+  }
+}
+
 }  // namespace
 
 DeviceBuffer Buffers::take(int device, cudaStream_t stream, std::size_t bytes) {
@@ -77,32 +89,37 @@ DeviceBuffer Buffers::allocate(int device, cudaStream_t stream, std::size_t byte
 }
 
 void Buffers::give_back(DeviceBuffer buffer, cudaStream_t stream) noexcept {
-  std::vector<DeviceBuffer> dropped;
   const std::size_t most_bytes = properties(buffer.device).memory_bytes / share_kept;
-  if (cudaEventRecord(buffer.free, stream) != cudaSuccess || buffer.size > most_bytes) {
+  std::vector<DeviceBuffer> dropped;
+  bool kept = buffer.size <= most_bytes && cudaEventRecord(buffer.free, stream) == cudaSuccess;
+  if (kept) {
+    const std::lock_guard lock(mutex_);
+    try {
+      kept_.reserve(kept_.size() + 1);
+      dropped.reserve(kept_.size() + 1);
+      kept_.push_back(buffer);
+      trim(buffer.device, most_bytes, dropped);
+    } catch (const std::bad_alloc&) {
+      kept = false;
+    }
+  }
+  if (!kept) {
     ignore(cudaFreeAsync(buffer.data, stream));
     ignore(cudaEventDestroy(buffer.free));
-    return;
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    process_ = getpid();
-    try {
-      kept_.push_back(buffer);
-      dropped.reserve(kept_.size());
-    } catch (const std::bad_alloc&) {
-      if (kept_.empty() || kept_.back().data != buffer.data) ignore(cudaFreeAsync(buffer.data, stream));
-      return;
-    }
-    std::size_t count = 0, bytes = 0;
-    for (auto one = kept_.end(); one != kept_.begin();) {  // the latest stay
-      --one;
-      if (one->device != buffer.device || (++count <= most_kept && (bytes += one->size) <= most_bytes)) continue;
-      dropped.push_back(*one);
-      one = kept_.erase(one);
-    }
   }
   drop(dropped);
+}
+
+// The latest stay. `dropped` has room for all.
+void Buffers::trim(int device, std::size_t most_bytes, std::vector<DeviceBuffer>& dropped) {
+  process_ = getpid();
+  std::size_t count = 0, bytes = 0;
+  for (auto one = kept_.end(); one != kept_.begin();) {
+    --one;
+    if (one->device != device || (++count <= most_kept && (bytes += one->size) <= most_bytes)) continue;
+    dropped.push_back(*one);
+    one = kept_.erase(one);
+  }
 }
 
 std::vector<DeviceBuffer> Buffers::take_all(int device) noexcept {
@@ -123,30 +140,21 @@ cudaStream_t Buffers::reaper(int device) noexcept {
   if (device >= most_devices) return nullptr;
   const std::lock_guard lock(mutex_);
   cudaStream_t& stream = reapers_[static_cast<std::size_t>(device)];
-  if (stream == nullptr && cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) {
-    ignore(cudaErrorUnknown);
-    stream = nullptr;
-  }
+  if (stream == nullptr) ignore(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return stream;
 }
 
 // The stream of a buffer may be gone: its event is what is left of it.
 void Buffers::drop(const std::vector<DeviceBuffer>& dropped) noexcept {
-  for (const DeviceBuffer& buffer : dropped) {
-    int before = buffer.device;
-    if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(buffer.device) != cudaSuccess) {
-      ignore(cudaErrorUnknown);
-      continue;
-    }
-    const OutsideCaptures outside;
-    const cudaStream_t stream = reaper(buffer.device);
-    if (stream != nullptr && cudaStreamWaitEvent(stream, buffer.free) == cudaSuccess)
-      ignore(cudaFreeAsync(buffer.data, stream));
-    else
-      ignore(cudaFree(buffer.data));
-    ignore(cudaEventDestroy(buffer.free));
-    if (before != buffer.device) ignore(cudaSetDevice(before));
-  }
+  for (const DeviceBuffer& buffer : dropped)
+    free_on(buffer.device, [&] {
+      const cudaStream_t stream = reaper(buffer.device);
+      if (stream != nullptr && cudaStreamWaitEvent(stream, buffer.free) == cudaSuccess)
+        ignore(cudaFreeAsync(buffer.data, stream));
+      else
+        ignore(cudaFree(buffer.data));
+      ignore(cudaEventDestroy(buffer.free));
+    });
 }
 
 void Buffers::clear() noexcept {
@@ -188,13 +196,7 @@ DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
   return *this;
 }
 DeviceMemory::~DeviceMemory() {
-  if (data_ == nullptr) return;
-  const OutsideCaptures outside;
-  int before = device_;
-  ignore(cudaGetDevice(&before));
-  if (before != device_) ignore(cudaSetDevice(device_));
-  ignore(cudaFree(data_));
-  if (before != device_) ignore(cudaSetDevice(before));
+  if (data_ != nullptr) free_on(device_, [&] { ignore(cudaFree(data_)); });
 }
 
 }  // namespace convt::core::cuda

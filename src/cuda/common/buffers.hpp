@@ -38,6 +38,7 @@ class Buffers {
 
  private:
   DeviceBuffer allocate(int device, cudaStream_t stream, std::size_t bytes);
+  void trim(int device, std::size_t most_bytes, std::vector<DeviceBuffer>& dropped);
   void drop(const std::vector<DeviceBuffer>& buffers) noexcept;
   std::vector<DeviceBuffer> take_all(int device) noexcept;
   cudaStream_t reaper(int device) noexcept;

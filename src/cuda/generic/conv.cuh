@@ -136,10 +136,12 @@ __device__ inline Depth depth_at(const ConvParams& p, const Work& work, int step
   return {input, row * p.depth + channel, shift[0], shift[1], shift[2]};
 }
 
+// Without branches: all three are cheaper than deciding whether to look.
 __device__ inline bool inside(const ConvParams& p, const Position& position, const Depth& depth) {
-  return static_cast<unsigned>(position.d - depth.d) < static_cast<unsigned>(p.axis[0].inputs) &&
-         static_cast<unsigned>(position.h - depth.h) < static_cast<unsigned>(p.axis[1].inputs) &&
-         static_cast<unsigned>(position.w - depth.w) < static_cast<unsigned>(p.axis[2].inputs);
+  const bool d = static_cast<unsigned>(position.d - depth.d) < static_cast<unsigned>(p.axis[0].inputs);
+  const bool h = static_cast<unsigned>(position.h - depth.h) < static_cast<unsigned>(p.axis[1].inputs);
+  const bool w = static_cast<unsigned>(position.w - depth.w) < static_cast<unsigned>(p.axis[2].inputs);
+  return d & h & w;
 }
 
 // Shared memory of a block. Tiles are no longer needed when the sums become a strip.
@@ -300,8 +302,7 @@ __device__ void convolve(const ConvParams& p, Shared<T, B>& shared, const Strip<
 
 // The same where some weight is not finite: zeros outside the image must not meet it.
 template <class E, class T, class B>
-__device__ __noinline__ void convolve_carefully(const ConvParams& p, const Shared<T, B>& shared,
-                                                const Strip<T>& strip) {
+__device__ __noinline__ void convolve_carefully(const ConvParams& p, const Shared<T, B>& shared, Strip<T> strip) {
   for (int i = threadIdx.x; i < B::rows * B::columns; i += block_threads) {
     const int row = i / B::columns, column = i % B::columns;
     const Position position = shared.positions[column];

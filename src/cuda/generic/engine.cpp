@@ -8,7 +8,7 @@ namespace {
 
 class GenericEngine : public Engine {
  public:
-  std::string_view name() const override { return "cuda"; }
+  std::string_view name() const override { return "cuda-generic"; }
 
   std::vector<Candidate> candidates(const Request& request) const override {
     Candidate none;

@@ -25,7 +25,7 @@ std::vector<Tile> sorted(std::vector<Tile> tiles) {
 
 class Sm90Engine : public Engine {
  public:
-  std::string_view name() const override { return "sm90"; }
+  std::string_view name() const override { return "cuda-sm90"; }
 
   std::vector<Candidate> candidates(const Request& request) const override {
     Candidate none;
