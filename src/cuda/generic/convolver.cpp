@@ -31,6 +31,7 @@ class PlainConvolver : public Convolver {
   }
 
   std::int64_t mixed_channels() const override { return program_->convolution.groups == 1 ? rows_of(block_) : 1; }
+  std::optional<std::size_t> pools(std::size_t, std::size_t, std::size_t) const override { return std::nullopt; }
   Blocks blocks(const Axes& box) const override;
   double seconds() const override;
   std::string explain() const override {

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cuda/chain/bind.hpp"
@@ -12,13 +13,15 @@
 
 namespace convt::core::cuda {
 
-// A slab of the convolution's result, through the chain, to a view.
+// A slab of the convolution's result, through the chain, perhaps pooled and through another chain, to a view.
 struct ConvJob {
   const void* input = nullptr;
   const std::byte* packed = nullptr;  // the kernel
   Slab slab;
   View to;
   Chain chain;
+  const Step* pool = nullptr;
+  Chain behind;
   cudaStream_t stream = nullptr;
 };
 
@@ -30,6 +33,9 @@ class Convolver {
 
   // A chain behind the convolution may mix channels where there are at most so many.
   virtual std::int64_t mixed_channels() const = 0;
+  // The same in one launch: steps [begin, pool) behind the convolution, the pool, and then how many of [pool + 1, end)
+  // it takes; none where it cannot pool.
+  virtual std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const = 0;
   // Blocks of a launch, at most: so many for any slab with this box of one image, and more for each pixel.
   struct Blocks {
     double least = 1, per_pixel = 1;

@@ -34,10 +34,11 @@ class GenericExecutable : public Executable {
   void prepare(Frame& frame) const;
   void run_pass(const Frame& frame, const Flight& flight) const;
   void run_stage(const Frame& frame, const Spot& spot, const Stage& stage) const;
+  void convolve(const Frame& frame, const Spot& spot, const Stage& stage) const;
   void run_chain(const Frame& frame, const Spot& spot, const Stage& stage) const;
   void measure(const Frame& frame, const Flight& flight, const RegionSums& values, const Slab& slab) const;
   void finish(const Frame& frame, const Flight& flight) const;
-  Chain bind_chain(const Frame& frame, const Spot& spot, const Stage& stage) const;
+  Chain bind_chain(const Frame& frame, const Spot& spot, std::size_t begin, std::size_t end) const;
   View source(const Frame& frame, const Spot& spot, const Stage& stage) const;
   View sink(const Frame& frame, const Spot& spot, const Stage& stage) const;
   View stored(const Frame& frame, const Flight& flight, const core::Shape& shape, const Slab& slab) const;
@@ -179,17 +180,17 @@ void GenericExecutable<T>::run_pass(const Frame& frame, const Flight& flight) co
 template <class T>
 void GenericExecutable<T>::run_stage(const Frame& frame, const Spot& spot, const Stage& stage) const {
   if (stage.convolves)
-    s_->convolver->convolve({frame.call.input, frame.packed, spot.slab(0), sink(frame, spot, stage),
-                             bind_chain(frame, spot, stage), frame.stream});
+    convolve(frame, spot, stage);
   else
     run_chain(frame, spot, stage);
 }
 
+// Steps [begin, end), which work pixel by pixel.
 template <class T>
-Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, const Stage& stage) const {
-  const Slab slab = spot.slab(spot.flight.plan.level_behind(stage));
+Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, std::size_t begin, std::size_t end) const {
+  const Slab slab = spot.slab(end - spot.flight.plan.pass.begin);
   Chain chain;
-  for (std::size_t i = stage.begin; i < stage.end; ++i) {
+  for (std::size_t i = begin; i < end; ++i) {
     const Schedule::StepPlaces& of = s_->steps[i];
     StepData data{frame.at(of.a),     frame.at(of.b),           frame.at(of.centre),
                   frame.at(of.scale), spot.flight.images.begin, frame.at(s_->slab[Schedule::conv_buffer]),
@@ -197,6 +198,18 @@ Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, con
     chain.steps[chain.count++] = bind_step(*s_->program, i, frame.call, data, slab);
   }
   return chain;
+}
+
+template <class T>
+void GenericExecutable<T>::convolve(const Frame& frame, const Spot& spot, const Stage& stage) const {
+  const bool pools = stage.fused != Stage::no_pool;
+  ConvJob job{frame.call.input, frame.packed, spot.slab(0), sink(frame, spot, stage), {}, nullptr, {}, frame.stream};
+  job.chain = bind_chain(frame, spot, stage.begin, pools ? stage.fused : stage.end);
+  if (pools) {
+    job.pool = &s_->program->steps[stage.fused];
+    job.behind = bind_chain(frame, spot, stage.fused + 1, stage.end);
+  }
+  s_->convolver->convolve(job);
 }
 
 template <class T>
@@ -250,7 +263,7 @@ void GenericExecutable<T>::run_chain(const Frame& frame, const Spot& spot, const
   p.channels = static_cast<int>(channels);
   p.strip_channels = stage.mixes ? p.channels : std::min(p.channels, 32);
   p.strip_pixels = s_->strip_pixels(stage, channels);
-  p.chain = bind_chain(frame, spot, stage);
+  p.chain = bind_chain(frame, spot, stage.begin, stage.end);
   std::int64_t most_blocks = std::int64_t{1} << 30;
   if (p.strip_pixels == 0) {
     p.strip_pixels = 1;

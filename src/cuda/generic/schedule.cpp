@@ -87,7 +87,15 @@ void Schedule::plan_stages(PassPlan& plan) const {
     const bool full = i - stage.begin == Chain::most_steps;
     const bool behind_conv =
         stage.convolves && (keeps_conv || (mixes && pass.in.channels > convolver->mixed_channels()));
-    if (is_pool(steps[i]) || full || behind_conv) {
+    if (is_pool(steps[i]) && stage.convolves && !keeps_conv && stage.fused == Stage::no_pool) {
+      if (const auto more = convolver->pools(stage.begin, i, pass.end)) {
+        stage.fused = i;
+        i += *more;
+        stage.end = i + 1;
+        continue;
+      }
+    }
+    if (is_pool(steps[i]) || stage.fused != Stage::no_pool || full || behind_conv) {
       plan.stages.push_back(stage);
       stage = {};
       stage.begin = i;

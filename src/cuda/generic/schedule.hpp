@@ -34,7 +34,8 @@ struct Stage {
 
   bool convolves = false;
   std::size_t pool = no_pool;        // the step that it begins with
-  std::size_t begin = 0, end = 0;    // steps that work pixel by pixel
+  std::size_t fused = no_pool;       // the pool among the steps behind a convolution
+  std::size_t begin = 0, end = 0;    // steps that work pixel by pixel, a fused pool aside
   bool mixes = false;                // channels
   int from = outside, to = outside;  // slab buffers
 };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The convolution on Hopper's tensor cores. docs/hopper.md tells how one tile travels.
 //
-// Three warpgroups. The producers' warps read the input, round it and write halo tiles to shared memory, [pixel]
-// [channel]; one of them streams weights. Two warpgroups of consumers multiply: rows are positions, columns output
-// channels. Every tap of every phase reads the same halo tile, from another row on. The chain runs on the sums.
+// Three warpgroups. One of producers reads the input, rounds it and writes halo tiles to shared memory,
+// [pixel][channel]; one of its warps streams weights. Two warpgroups of consumers multiply: rows are positions, columns
+// output channels. Every tap of every phase reads the same halo tile, from another row on. The chain runs on the sums.
 #pragma once
 
+#include "cuda/sm90/careful.cuh"
 #include "cuda/sm90/epilogue.cuh"
 #include "cuda/sm90/instructions.cuh"
 #include "cuda/sm90/launchers.hpp"
@@ -14,11 +15,12 @@
 namespace convt::core::cuda::sm90 {
 
 inline constexpr int consumer_warps = consumers * group_threads / warp_threads;
-inline constexpr int consumer_registers = 208, producer_registers = 88;  // of 65536 / threads = 168
+inline constexpr int consumer_registers = 184, producer_registers = 72;  // of 65536 / threads = 128
 
 // Addresses of barriers and buffers.
 struct Shared {
   std::uint32_t halo, weights, barriers;
+  bool careful;       // some weight is not finite: nothing comes through shared memory
   const int* places;  // by tap: rows from a position to the input that the tap sees
 
   __device__ std::uint32_t halo_full(int slot) const { return barriers + slot * 8; }
@@ -62,34 +64,55 @@ __device__ void stream_weights(const ConvParams& p, const Shared& shared, int ti
   }
 }
 
-// One chunk of channels of a halo tile, by some warps. Lanes have neighbouring pixels.
+// Where a pixel of the halo tile is in the input; somewhere else where it is outside.
 template <class E>
-__device__ void fill_halo(const ConvParams& p, const Item& item, int chunk, unsigned char* slot) {
-  constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), at_once = 32;
-  const int lane = threadIdx.x % warp_threads, warp = threadIdx.x / warp_threads - consumer_warps;
-  const int there = min(channels, p.in_channels - chunk * channels);
-  const E* const image = static_cast<const E*>(p.input) + item.image * p.image_step +
-                         static_cast<std::int64_t>(chunk) * channels * p.channel_step;
-  for (int row = warp * warp_threads + lane; row < p.halo_rows; row += halo_warps * warp_threads) {
+struct HaloPixel {
+  const E* from;
+  std::int64_t step;  // from one channel to the next
+  bool inside;
+
+  __device__ HaloPixel(const ConvParams& p, const Item& item, const E* image, int row) {
     const int line = row / p.axis[2].halo;
-    const int at[3] = {line / p.axis[1].halo, line % p.axis[1].halo, row % p.axis[2].halo};
-    const E* from = image;
-    bool inside = true;
+    const int at[3] = {line / p.axis[1].halo, line % p.axis[1].halo, row - line * p.axis[2].halo};
+    inside = true;
+    from = image;
 #pragma unroll
     for (int a = 0; a < 3; ++a) {
       const int x = item.tile[a] * p.axis[a].tile + p.axis[a].first + at[a];
       inside &= static_cast<unsigned>(x - p.axis[a].lowest) < static_cast<unsigned>(p.axis[a].inputs);
       from += x * p.axis[a].step;
     }
+    if (!inside) from = static_cast<const E*>(p.there);
+    step = inside ? p.channel_step : 0;
+  }
+};
+
+// One chunk of channels of a halo tile, by some warps. Lanes have neighbouring pixels; each loads 32 elements without
+// conditions, so that all of them are under way at once.
+template <class E>
+__device__ void fill_halo(const ConvParams& p, const Item& item, int chunk, unsigned char* slot) {
+  constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), at_once = 32;
+  constexpr int each = 16 / static_cast<int>(sizeof(E));
+  const int there = min(channels, p.in_channels - chunk * channels);
+  const E* const image = static_cast<const E*>(p.input) + item.image * p.image_step +
+                         static_cast<std::int64_t>(chunk) * channels * p.channel_step;
+  for (int row = threadIdx.x - consumers * group_threads; row < p.halo_rows; row += halo_warps * warp_threads) {
+    HaloPixel<E> pixel(p, item, image, row);
 #pragma unroll
     for (int first = 0; first < channels; first += at_once) {
       E x[at_once];
 #pragma unroll
-      for (int c = 0; c < at_once; ++c) x[c] = inside && first + c < there ? from[(first + c) * p.channel_step] : E{};
-      constexpr int each = 16 / static_cast<int>(sizeof(E));
+      for (int c = 0; c < at_once; ++c) {
+        x[c] = *pixel.from;
+        if (first + c + 1 < there) pixel.from += pixel.step;
+      }
 #pragma unroll
-      for (int c = 0; c < at_once; c += each)
+      for (int c = 0; c < at_once; c += each) {
+#pragma unroll
+        for (int k = c; k < c + each; ++k)
+          if (!pixel.inside || first + k >= there) x[k] = E{};
         *reinterpret_cast<uint4*>(slot + row * row_bytes + ((first + c) / each ^ row % 8) * 16) = rounded_vector(x + c);
+      }
     }
   }
 }
@@ -190,34 +213,75 @@ __device__ inline void release_tile(const ConvParams& p, const Shared& shared, F
   }
 }
 
+template <int n, int blocks>
+__device__ void clear(float (&sums)[blocks][n / 2]) {
+#pragma unroll
+  for (auto& block : sums)
+#pragma unroll
+    for (float& x : block) x = 0;
+}
+
+template <class Kind>
+__device__ void sum_phase(const ConvParams& p, const Shared& shared, int item, const int (&phase)[3], Feed& feed,
+                          float (&sums)[Kind::blocks][Kind::columns / 2]) {
+  const Class c = class_at(p, phase[0], phase[1], phase[2]);
+  if (c.taps == 0) return;
+  if (shared.careful)
+    accumulate_carefully<typename Kind::Element, Kind::columns, Kind::blocks>(p, item_at(p, item), phase, c, sums);
+  else
+    accumulate<Kind::format, Kind::columns, Kind::blocks>(p, shared, c, feed, sums);
+}
+
+// Phase by phase to the output; neighbouring ones along w together.
+template <class Kind>
+__device__ void run_phases(const ConvParams& p, const Shared& shared, int item, Feed& feed,
+                           unsigned char* strip_memory) {
+  constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
+  for (int d = 0; d < phases(p.axis[0]); ++d)
+    for (int h = 0; h < phases(p.axis[1]); ++h)
+      for (int w = 0; w < phases(p.axis[2]); w += joint) {
+        float sums[joint][blocks][n / 2];
+#pragma unroll
+        for (int j = 0; j < joint; ++j) {
+          clear<n, blocks>(sums[j]);
+          if (w + j >= phases(p.axis[2])) continue;
+          sum_phase<Kind>(p, shared, item, {d, h, w + j}, feed, sums[j]);
+        }
+        const int phase[3] = {d, h, w};
+        if constexpr (Kind::way == Way::strip)
+          finish_in_strip<n>(p, item_at(p, item), phase, sums[0][0], strip_memory);
+        else
+          finish<typename Kind::Element, n>(p, item_at(p, item), phase, sums);
+      }
+}
+
+// All phases of a position into one result.
+template <class Kind>
+__device__ void run_folded(const ConvParams& p, const Shared& shared, int item, Feed& feed) {
+  constexpr int n = Kind::columns, blocks = Kind::blocks;
+  float folded[1][blocks][n / 2];
+  for_each_phase(p, [&](int d, int h, int w) {
+    float sums[blocks][n / 2];
+    clear<n, blocks>(sums);
+    sum_phase<Kind>(p, shared, item, {d, h, w}, feed, sums);
+#pragma unroll
+    for (int b = 0; b < blocks; ++b) {
+      run_short<n>(p.quick, item_at(p, item).band * n, p.out_channels, sums[b]);
+      fold<n>(p.fold, (d | h | w) == 0, sums[b], folded[0][b]);
+    }
+  });
+  finish_folded<typename Kind::Element, n>(p, item_at(p, item), folded);
+}
+
 template <class Kind>
 __device__ void consume(const ConvParams& p, const Shared& shared, unsigned char* strip_memory) {
-  constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
-  const int group = threadIdx.x / group_threads;
   Feed feed{{p.slots}, {p.stages}};
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const Item item = item_at(p, i);
-    for (int d = 0; d < phases(p.axis[0]); ++d)
-      for (int h = 0; h < phases(p.axis[1]); ++h)
-        for (int w = 0; w < phases(p.axis[2]); w += joint) {
-          float sums[joint][blocks][n / 2];
-#pragma unroll
-          for (int j = 0; j < joint; ++j) {
-#pragma unroll
-            for (int b = 0; b < blocks; ++b)
-#pragma unroll
-              for (float& x : sums[j][b]) x = 0;
-            if (w + j >= phases(p.axis[2])) continue;
-            const Class c = class_at(p, d, h, w + j);
-            if (c.taps != 0) accumulate<Kind::format, n, blocks>(p, shared, c, feed, sums[j]);
-          }
-          const int phase[3] = {d, h, w};
-          if constexpr (Kind::strip)
-            finish_in_strip<n>(p, item, phase, sums[0][0], strip_memory);
-          else
-            finish<typename Kind::Element, n>(p, item, phase, group, sums);
-        }
-    if (p.resident) release_tile(p, shared, feed);
+  for (int item = blockIdx.x; item < p.items; item += gridDim.x) {
+    if constexpr (Kind::way == Way::folded)
+      run_folded<Kind>(p, shared, item, feed);
+    else
+      run_phases<Kind>(p, shared, item, feed, strip_memory);
+    if (p.resident && !shared.careful) release_tile(p, shared, feed);
   }
 }
 
@@ -231,11 +295,8 @@ __global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant_
   unsigned char* const weights = memory + p.slots * p.slot_bytes;
   unsigned char* const behind = weights + p.stages * p.stage_tiles * tile_bytes;
   int* const places = reinterpret_cast<int*>(behind);
-  if (*p.careful != 0) {
-    if (threadIdx.x < block_threads) run_carefully<E, Kind::columns>(p, memory);
-    return;
-  }
-  const Shared shared{shared_address(memory), shared_address(weights), shared_address(barriers), places};
+  const Shared shared{shared_address(memory), shared_address(weights), shared_address(barriers), *p.careful != 0,
+                      places};
   for (int i = threadIdx.x; i < p.taps; i += threads)
     places[i] = -(p.shifts[3 * i] * p.axis[1].halo + p.shifts[3 * i + 1]) * p.axis[2].halo - p.shifts[3 * i + 2];
   if (threadIdx.x == 0) {
@@ -252,6 +313,7 @@ __global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant_
   __syncthreads();
   if (threadIdx.x >= consumers * group_threads) {
     give_registers<producer_registers>();
+    if (shared.careful) return;
     if (threadIdx.x < threads - warp_threads)
       fill_halos<E>(p, shared, memory);
     else if (threadIdx.x == threads - warp_threads)
@@ -262,14 +324,12 @@ __global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant_
   }
 }
 
-// One way to use a warpgroup's registers: `blocks` blocks of rows, for `joint` neighbouring phases along w at once.
-// With a strip, the chain runs in shared memory.
-template <class E, Format how, int n, int block_count, int phase_count, bool in_strip>
+template <class E, Format how, int n, Way which>
 struct KernelKind {
   using Element = E;
   static constexpr Format format = how;
-  static constexpr int columns = n, blocks = block_count, joint = phase_count;
-  static constexpr bool strip = in_strip;
+  static constexpr Way way = which;
+  static constexpr int columns = n, blocks = blocks_of(which, n), joint = which == Way::paired ? 2 : 1;
 };
 
 template <class Kind>
@@ -288,11 +348,13 @@ template <class E, Format format, int n>
 void launch_columns(Way way, const ConvParams& params, const Launch& how) {
   switch (way) {
     case Way::strip:
-      return launch_kind<KernelKind<E, format, n, 1, 1, true>>(params, how);
+      return launch_kind<KernelKind<E, format, n, Way::strip>>(params, how);
     case Way::single:
-      return launch_kind<KernelKind<E, format, n, 2, 1, false>>(params, how);
+      return launch_kind<KernelKind<E, format, n, Way::single>>(params, how);
     case Way::paired:
-      return launch_kind<KernelKind<E, format, n, paired_blocks(n), 2, false>>(params, how);
+      return launch_kind<KernelKind<E, format, n, Way::paired>>(params, how);
+    case Way::folded:
+      if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::folded>>(params, how);
   }
 }
 

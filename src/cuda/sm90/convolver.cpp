@@ -2,6 +2,7 @@
 #include "cuda/sm90/convolver.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -24,50 +25,68 @@ constexpr int number_of() {
   return number;
 }
 
-ShortChain::Line line_of(const ChainStep& step) {
-  return {static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
+enum class Part { line, norm, gelu, relu, other };
+
+// The places of a short chain that steps take, one behind the other.
+class ShortOrder {
+ public:
+  enum Place { start, before_norm, norm, behind_norm, activation, last, nowhere };
+  Place take(Part part) {
+    Place to = nowhere;
+    // A line goes as early as it can: a norm or an activation may follow.
+    if (part == Part::line) to = at_ < before_norm ? before_norm : at_ < behind_norm ? behind_norm : last;
+    if (part == Part::norm) to = norm;
+    if (part == Part::gelu || part == Part::relu) to = activation;
+    if (to <= at_) to = nowhere;
+    at_ = to;
+    return to;
+  }
+
+ private:
+  Place at_ = start;
+};
+
+Part part_of(const Op& op) {
+  if (const auto* layer_norm = std::get_if<ops::LayerNorm>(&op)) return layer_norm->channels ? Part::norm : Part::other;
+  if (const auto* gelu = std::get_if<ops::Gelu>(&op)) return gelu->by_tanh ? Part::other : Part::gelu;
+  return std::holds_alternative<ops::Relu>(op) ? Part::relu : Part::other;
+}
+Part part_of(const Step& step) {
+  const Op* const op = std::get_if<Op>(&step.what);
+  return op == nullptr ? Part::line : part_of(*op);
+}
+// As bind_step() made it of such a step.
+template <class T>
+T op_of(const ChainStep& step) {
+  T op;
+  std::memcpy(&op, step.params.bytes, sizeof op);
+  return op;
+}
+Part part_of(const ChainStep& step) {
+  const bool channels = step.kind == ChainStep::map_channels, point = step.kind == ChainStep::pointwise;
+  if (step.kind == ChainStep::affine) return Part::line;
+  if (channels && step.op == number_of<ops::LayerNorm>()) return part_of(op_of<ops::LayerNorm>(step));
+  if (point && step.op == number_of<ops::Gelu>()) return part_of(op_of<ops::Gelu>(step));
+  return point && step.op == number_of<ops::Relu>() ? Part::relu : Part::other;
 }
 
 // Whether the chain is a short one, and which.
 bool shorten(const Chain& chain, ShortChain& to) {
-  enum Place { start, before, norm, behind, activation, last } at = start;
-  const auto advance = [&](Place place) {
-    const bool possible = at < place;
-    at = std::max(at, place);
-    return possible;
-  };
+  ShortOrder order;
   for (int i = 0; i < chain.count; ++i) {
     const ChainStep& step = chain.steps[i];
-    if (step.kind == ChainStep::affine) {
-      // As early as it can be: a norm or an activation may follow.
-      if (at < before) {
-        at = before;
-        to.before_norm = line_of(step);
-      } else if (at < behind) {
-        at = behind;
-        to.behind_norm = line_of(step);
-      } else if (advance(last)) {
-        to.last = line_of(step);
-      } else {
-        return false;
-      }
-    } else if (step.kind == ChainStep::map_channels && step.op == number_of<ops::LayerNorm>()) {
-      if (!advance(norm)) return false;
-      ops::LayerNorm op;
-      std::memcpy(&op, step.params.bytes, sizeof op);
+    const Part part = part_of(step);
+    const ShortOrder::Place place = order.take(part);
+    const ShortChain::Line line{static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
+    if (place == ShortOrder::nowhere) return false;
+    if (place == ShortOrder::before_norm) to.before_norm = line;
+    if (place == ShortOrder::behind_norm) to.behind_norm = line;
+    if (place == ShortOrder::last) to.last = line;
+    if (place == ShortOrder::norm) {
       to.norm = 1;
-      to.eps = static_cast<float>(op.eps);
-    } else if (step.kind == ChainStep::pointwise && step.op == number_of<ops::Gelu>()) {
-      ops::Gelu op;
-      std::memcpy(&op, step.params.bytes, sizeof op);
-      if (op.by_tanh || !advance(activation)) return false;
-      to.activation = ShortChain::gelu;
-    } else if (step.kind == ChainStep::pointwise && step.op == number_of<ops::Relu>()) {
-      if (!advance(activation)) return false;
-      to.activation = ShortChain::relu;
-    } else {
-      return false;
+      to.eps = static_cast<float>(op_of<ops::LayerNorm>(step).eps);
     }
+    if (place == ShortOrder::activation) to.activation = part == Part::gelu ? ShortChain::gelu : ShortChain::relu;
   }
   return true;
 }
@@ -86,6 +105,7 @@ class HopperConvolver : public Convolver {
       : program_(std::move(program)), device_(device), choice_(choice), g_(choice_.geometry) {}
 
   std::int64_t mixed_channels() const override { return g_.columns; }
+  std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const override;
   Blocks blocks(const Axes&) const override { return {1.0 * g_.bands, 1.0 * g_.bands}; }
   double seconds() const override { return choice_.quick.seconds; }
   std::string explain() const override;
@@ -100,6 +120,8 @@ class HopperConvolver : public Convolver {
     const std::size_t shifts = 3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count());
     return packed_header + (shifts + packed_header - 1) / packed_header * packed_header;
   }
+  bool folds(const Step& step) const;
+  std::size_t short_steps(std::size_t begin, std::size_t end) const;  // of the program's, that make a short chain
   void place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const;
   void place_tile(const Tile& tile, ConvParams& p) const;
 
@@ -119,6 +141,40 @@ std::string HopperConvolver::explain() const {
                            : "bf16",
       g_.columns, t.print(), t.slot_bytes >> 10, t.slots, t.resident ? "" : " (again for each phase)",
       t.stage_tiles * g_.columns * row_bytes >> 10, t.stages);
+}
+
+// A pool whose windows are the phases of a position.
+bool HopperConvolver::folds(const Step& step) const {
+  const Op* const op = std::get_if<Op>(&step.what);
+  const Convolution& c = program_->convolution;
+  if (op == nullptr || !can_fold(g_.columns) || !choice_.folded.rejection.empty() || volume(c.stride) == 1)
+    return false;
+  return std::visit(
+      [&]<class T>(const T& pool) {
+        if constexpr (std::is_same_v<T, ops::MaxPool> || std::is_same_v<T, ops::AvgPool>) {
+          const auto [size, stride, padding] = windows_of(pool, step.in);
+          bool whole = size == c.stride && stride == c.stride && padding == Axes{0, 0, 0};
+          for (std::size_t a = 0; a < 3; ++a) whole &= step.out.space[a] * size[a] <= step.in.space[a];
+          return whole;
+        }
+        return false;
+      },
+      *op);
+}
+
+std::size_t HopperConvolver::short_steps(std::size_t begin, std::size_t end) const {
+  ShortOrder order;
+  for (std::size_t i = begin; i < end; ++i) {
+    const Part part = part_of(program_->steps[i]);
+    const bool mixes_bands = part == Part::norm && g_.bands > 1;
+    if (mixes_bands || order.take(part) == ShortOrder::nowhere) return i - begin;
+  }
+  return end - begin;
+}
+
+std::optional<std::size_t> HopperConvolver::pools(std::size_t begin, std::size_t pool, std::size_t end) const {
+  if (!folds(program_->steps[pool]) || short_steps(begin, pool) != pool - begin) return std::nullopt;
+  return short_steps(pool + 1, end);
 }
 
 void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const {
@@ -169,6 +225,7 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     from += lead.position * axis.step;
   }
   p.input = static_cast<const std::byte*>(job.input) + from * g_.element;
+  p.there = job.input;
   p.image_step = in.n;
   p.channel_step = in.c;
 }
@@ -192,8 +249,13 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
 
 void HopperConvolver::convolve(const ConvJob& job) const {
   ConvParams p;
-  const bool quick = shorten(job.chain, p.quick);
-  const Tile& tile = quick ? choice_.quick : choice_.strip;
+  const bool quick = shorten(job.chain, p.quick) && shorten(job.behind, p.behind);
+  const Tile& tile = job.pool != nullptr ? choice_.folded : quick ? choice_.quick : choice_.strip;
+  assert(quick || job.pool == nullptr);
+  if (job.pool != nullptr) {
+    p.fold.kind = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what)) ? Fold::max : Fold::sum;
+    p.fold.count = static_cast<float>(volume(program_->convolution.stride));
+  }
   place_axes(job, tile, p);
   place_tile(tile, p);
   p.careful = reinterpret_cast<const int*>(job.packed);

@@ -42,6 +42,7 @@ class Sm90Engine : public Engine {
     if (!none.rejection.empty()) return {none};
     choice.strip = sorted(tiles_of(choice.geometry, Way::strip, device)).front();
     none.rejection = choice.strip.rejection;
+    choice.folded = sorted(tiles_of(choice.geometry, Way::folded, device)).front();
     const bool pairs = choice.geometry.taps[2].stride >= 2;
     const std::vector<Tile> tiles = sorted(tiles_of(choice.geometry, pairs ? Way::paired : Way::single, device));
     if (none.rejection.empty()) none.rejection = tiles.front().rejection;

@@ -3,38 +3,29 @@
 #pragma once
 
 #include "cuda/chain/strip.cuh"
-#include "cuda/common/launch.hpp"
 #include "cuda/sm90/work.cuh"
 
 namespace convt::core::cuda::sm90 {
-
-// Each thread has two rows of a block, n / 4 columns of each; four neighbouring threads have all columns of a row.
-template <int n>
-struct Sums {
-  static constexpr int pairs = n / 8;
-  __device__ static int row(int half) {
-    return threadIdx.x % group_threads / warp_threads * 16 + threadIdx.x % warp_threads / 4 + half * 8;
-  }
-  __device__ static int column(int pair) { return pair * 8 + threadIdx.x % 4 * 2; }
-};
 
 __device__ inline float sum_of_four(float x) {
   x += __shfl_xor_sync(~0U, x, 1);
   return x + __shfl_xor_sync(~0U, x, 2);
 }
 
-// x = a*x + b by channel; of channels that are not there, those of the last that is.
+// x = a*x + b by channel; columns that are not there become whatever.
 template <int n>
 __device__ void apply_line(const ShortChain::Line& line, int first, int channels, float (&x)[n / 2]) {
   if (line.a == nullptr) return;
+  const int own = first + Sums<n>::column(0), left = channels - own;
+  const float *const a = line.a + own, *const b = line.b + own;
 #pragma unroll
   for (int i = 0; i < n / 8; ++i)
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      const int c = min(first + Sums<n>::column(i) + k, channels - 1);
-      const float a = __ldg(line.a + c), b = __ldg(line.b + c);
-      x[4 * i + k] = fmaf(a, x[4 * i + k], b);
-      x[4 * i + 2 + k] = fmaf(a, x[4 * i + 2 + k], b);
+      if (8 * i + k >= left) continue;
+      const float slope = __ldg(a + 8 * i + k), shift = __ldg(b + 8 * i + k);
+      x[4 * i + k] = fmaf(slope, x[4 * i + k], shift);
+      x[4 * i + 2 + k] = fmaf(slope, x[4 * i + 2 + k], shift);
     }
 }
 
@@ -42,19 +33,20 @@ __device__ void apply_line(const ShortChain::Line& line, int first, int channels
 template <int n>
 __device__ void normalise(int channels, float eps, float (&x)[n / 2]) {
   const float each = 1.0f / static_cast<float>(channels);
+  const int left = channels - Sums<n>::column(0);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float sum = 0, total = 0, rest = 0;
 #pragma unroll
     for (int i = 0; i < n / 8; ++i)
 #pragma unroll
-      for (int k = 0; k < 2; ++k) sum += Sums<n>::column(i) + k < channels ? x[4 * i + 2 * half + k] : 0.0f;
+      for (int k = 0; k < 2; ++k) sum += 8 * i + k < left ? x[4 * i + 2 * half + k] : 0.0f;
     float centre = sum_of_four(sum) * each;
 #pragma unroll
     for (int i = 0; i < n / 8; ++i)
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
-        const float off = Sums<n>::column(i) + k < channels ? x[4 * i + 2 * half + k] - centre : 0.0f;
+        const float off = 8 * i + k < left ? x[4 * i + 2 * half + k] - centre : 0.0f;
         rest += off;
         total = fmaf(off, off, total);
       }
@@ -74,19 +66,56 @@ __device__ void normalise(int channels, float eps, float (&x)[n / 2]) {
   }
 }
 
+// x Phi(x), with Phi(-|x|) = 2^q(|x|): q is a least-squares fit, weighted to the smallest greatest error of Phi, below
+// 5e-8; beyond 5.5, Phi(-|x|) < 2e-8 is taken for 0. That is closer than 0.5 x (1 + erf) comes in floats.
+// Several at once, step by step: a warp has few neighbours to hide its latencies.
+template <int count>
+__device__ void apply_gelu(float* x) {
+  constexpr float q[] = {-2.772049129e-06f, 3.862074664e-05f,  -1.825475920e-04f, -1.458701445e-04f, 7.075471804e-03f,
+                         -5.250502750e-02f, -4.592049122e-01f, -1.151105762e+00f, -1.000000000e+00f};
+  float tail[count];
+#pragma unroll
+  for (int i = 0; i < count; ++i) tail[i] = q[0];
+#pragma unroll
+  for (int k = 1; k < 9; ++k)
+#pragma unroll
+    for (int i = 0; i < count; ++i) tail[i] = fmaf(tail[i], fabsf(x[i]), q[k]);
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(tail[i]) : "f"(tail[i]));
+    if (fabsf(x[i]) > 5.5f) tail[i] = 0;
+    x[i] *= x[i] > 0 ? 1.0f - tail[i] : tail[i];
+  }
+}
+
 template <int n>
 __device__ void run_short(const ShortChain& chain, int first, int channels, float (&x)[n / 2]) {
   apply_line<n>(chain.before_norm, first, channels, x);
   if (chain.norm != 0) normalise<n>(channels, chain.eps, x);
   apply_line<n>(chain.behind_norm, first, channels, x);
   if (chain.activation == ShortChain::gelu) {
+    constexpr int at_once = n >= 16 ? 8 : 4;
 #pragma unroll
-    for (float& v : x) v = ops_device::Gelu{}.apply(v);
+    for (int i = 0; i < n / 2; i += at_once) apply_gelu<at_once>(x + i);
   } else if (chain.activation == ShortChain::relu) {
 #pragma unroll
     for (float& v : x) v = ops_device::Relu{}.apply(v);
   }
   apply_line<n>(chain.last, first, channels, x);
+}
+
+template <int n>
+__device__ void fold(const Fold& fold, bool first, const float (&x)[n / 2], float (&folded)[n / 2]) {
+  if (first) {
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) folded[i] = x[i];
+  } else if (fold.kind == Fold::sum) {
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) folded[i] += x[i];
+  } else {
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) folded[i] = value::maximum(folded[i], x[i]);
+  }
 }
 
 template <class E>
@@ -103,22 +132,35 @@ struct alignas(2 * sizeof(E)) Pair {
   E first, second;
 };
 
+// Where a block's row goes: the output of one phase, or of all of a position's.
+template <bool folded>
+__device__ Pixel result_at(const ConvParams& p, const Item& item, const int (&phase)[3], int block, int row) {
+  Pixel at = pixel_at(p, item, phase, block, row);
+  if constexpr (folded) {
+    at.d /= p.axis[0].stride;
+    at.h /= p.axis[1].stride;
+    at.w /= p.axis[2].stride;
+  }
+  return at;
+}
+
 // Sums of one block, of one phase or of two neighbouring ones, as elements of type E.
-template <class E, int n, int joint, int blocks>
-__device__ void store_block(const ConvParams& p, const Item& item, const int (&phase)[3], int group, int block,
+template <class E, int n, bool folded, int joint, int blocks>
+__device__ void store_block(const ConvParams& p, const Item& item, const int (&phase)[3], int block,
                             const float (&sums)[joint][blocks][n / 2]) {
-  const int first = item.band * n, there = p.out_channels - first;
+  const int first = item.band * n + Sums<n>::column(0), left = p.out_channels - first;
+  const int group = threadIdx.x / group_threads;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const Pixel at = pixel_at(p, item, phase, group * blocks + block, Sums<n>::row(half));
+    const Pixel at = result_at<folded>(p, item, phase, group * blocks + block, Sums<n>::row(half));
     if (at.n < 0) continue;
-    E* to = static_cast<E*>(p.to.data) + offset(p.to.step, at) + (first + Sums<n>::column(0)) * p.to.step.c;
+    E* to = static_cast<E*>(p.to.data) + offset(p.to.step, at) + first * p.to.step.c;
     const bool second = joint == 2 && phase[2] + 1 < p.axis[2].stride && at.w + 1 < p.axis[2].size;
 #pragma unroll
     for (int i = 0; i < n / 8; ++i) {
 #pragma unroll
       for (int k = 0; k < 2; ++k) {
-        if (Sums<n>::column(i) + k >= there) continue;
+        if (8 * i + k >= left) continue;
         E* const place = to + k * p.to.step.c;
         const int index = 4 * i + 2 * half + k;
         const E x = element<E>(sums[0][block][index]);
@@ -137,18 +179,35 @@ __device__ void store_block(const ConvParams& p, const Item& item, const int (&p
   }
 }
 
-template <class E, int n, int joint, int blocks>
-__device__ void finish(const ConvParams& p, const Item& item, const int (&phase)[3], int group,
-                       float (&sums)[joint][blocks][n / 2]) {
+// A short chain, and stores. Values between stages are floats, whatever E is.
+template <class E, int n, bool folded, int joint, int blocks>
+__device__ void finish_with(const ShortChain& chain, const ConvParams& p, const Item& item, const int (&phase)[3],
+                            float (&sums)[joint][blocks][n / 2]) {
 #pragma unroll
   for (int b = 0; b < blocks; ++b) {
 #pragma unroll
-    for (int j = 0; j < joint; ++j) run_short<n>(p.quick, item.band * n, p.out_channels, sums[j][b]);
+    for (int j = 0; j < joint; ++j) run_short<n>(chain, item.band * n, p.out_channels, sums[j][b]);
     if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-      store_block<E, n, joint, blocks>(p, item, phase, group, b, sums);
+      store_block<E, n, folded, joint, blocks>(p, item, phase, b, sums);
     else
-      store_block<float, n, joint, blocks>(p, item, phase, group, b, sums);
+      store_block<float, n, folded, joint, blocks>(p, item, phase, b, sums);
   }
+}
+template <class E, int n, int joint, int blocks>
+__device__ void finish(const ConvParams& p, const Item& item, const int (&phase)[3],
+                       float (&sums)[joint][blocks][n / 2]) {
+  finish_with<E, n, false>(p.quick, p, item, phase, sums);
+}
+template <class E, int n, int blocks>
+__device__ void finish_folded(const ConvParams& p, const Item& item, float (&folded)[1][blocks][n / 2]) {
+  if (p.fold.kind == Fold::sum) {
+#pragma unroll
+    for (auto& block : folded[0])
+#pragma unroll
+      for (float& x : block) x /= p.fold.count;
+  }
+  const int phase[3] = {0, 0, 0};
+  finish_with<E, n, true>(p.behind, p, item, phase, folded);
 }
 
 // A strip of a power of 2 blocks' positions in memory that all consumers share.
@@ -183,60 +242,6 @@ __device__ void finish_in_strip(const ConvParams& p, const Item& item, const int
     for (int k = 0; k < 4; ++k)
       strip(Sums<n>::column(i) + k % 2, group * block_rows + Sums<n>::row(k / 2)) = sums[4 * i + k];
   run_strip(p, strip);
-}
-
-// Where some weight is not finite: zeros outside the image must not meet it. Without tensor cores.
-template <class E>
-__device__ float sum_carefully(const ConvParams& p, const Item& item, const int (&phase)[3], const Pixel& at, int n,
-                               int column) {
-  const Class c = class_at(p, phase[0], phase[1], phase[2]);
-  const int out[3] = {at.d, at.h, at.w};
-  constexpr int channels = row_bytes / static_cast<int>(sizeof(E));
-  float sum = 0;
-  for (int tap = 0; tap < c.taps; ++tap) {
-    const E* from = static_cast<const E*>(p.input) + at.n * p.image_step;
-    bool inside = true;
-    int rest = tap;
-    for (int a = 2; a >= 0; --a) {
-      const ConvAxis& axis = p.axis[a];
-      const PhaseTaps taps = axis.taps.taps((axis.lead + out[a]) % axis.stride);
-      const int index = rest % static_cast<int>(taps.count);
-      rest /= static_cast<int>(taps.count);
-      const int x = (axis.lead + out[a]) / axis.stride - static_cast<int>(taps.first_shift + index * taps.shift_step);
-      inside &= static_cast<unsigned>(x - axis.lowest) < static_cast<unsigned>(axis.inputs);
-      from += x * axis.step;
-    }
-    if (!inside) continue;
-    for (int channel = 0; channel < p.in_channels; ++channel) {
-      const std::int64_t tile =
-          (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks + channel / channels * c.taps + tap;
-      const E* const weights = static_cast<const E*>(p.weights) + tile * n * channels;
-      sum = fmaf(rounded_value(from[channel * p.channel_step]),
-                 rounded_value(weights[weight_place<E>(column, channel % channels)]), sum);
-    }
-  }
-  return sum;
-}
-template <class E, int n>
-__device__ __noinline__ void run_carefully(const ConvParams& p, unsigned char* memory) {
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const Item item = item_at(p, i);
-    for_each_phase(p, [&](int d, int h, int w) {
-      const int phase[3] = {d, h, w};
-      for (int block = 0; block < p.blocks; ++block) {
-        const Strip<float> strip = strip_at<n>(p, item, 6, memory);
-        if (threadIdx.x < block_rows)
-          const_cast<Pixel*>(strip.at)[threadIdx.x] = pixel_at(p, item, phase, block, threadIdx.x);
-        sync_strip();
-        for (int k = threadIdx.x; k < block_rows * n; k += block_threads) {
-          const Pixel at = strip.at[k % block_rows];
-          strip(k / block_rows, k % block_rows) =
-              at.n < 0 ? 0.0f : sum_carefully<E>(p, item, phase, at, n, k / block_rows);
-        }
-        run_strip(p, strip);
-      }
-    });
-  }
 }
 
 }  // namespace convt::core::cuda::sm90

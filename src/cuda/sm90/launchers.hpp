@@ -14,11 +14,12 @@ inline constexpr int all_columns[] = {8, 24, 32, 64, 128};
 enum class Way : int {
   strip,   // one block of 64 positions; the chain runs in shared memory: any chain
   single,  // two blocks, of one phase along w at a time
-  paired,  // two neighbouring phases along w at a time, of paired_blocks() blocks
+  paired,  // two neighbouring phases along w at a time
+  folded,  // all phases of a position, one after the other, into one result
 };
-constexpr int paired_blocks(int columns) { return columns <= 64 ? 2 : 1; }
+constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
 constexpr int blocks_of(Way way, int columns) {
-  return way == Way::strip ? 1 : way == Way::single ? 2 : paired_blocks(columns);
+  return way == Way::strip ? 1 : way == Way::single || columns <= 64 ? 2 : 1;
 }
 
 void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);

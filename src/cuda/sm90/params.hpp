@@ -14,8 +14,9 @@ namespace convt::core::cuda::sm90 {
 inline constexpr int most_stride = 4;
 inline constexpr int consumers = 2;  // warpgroups
 inline constexpr int group_threads = 128;
-inline constexpr int threads = (consumers + 1) * group_threads;
-inline constexpr int halo_warps = 3;        // of the producers; one more streams weights
+inline constexpr int producers = 2;
+inline constexpr int threads = (consumers + producers) * group_threads;
+inline constexpr int halo_warps = 7;        // of the producers; one more streams weights
 inline constexpr int row_bytes = 128;       // of a pixel's or an output channel's part of one chunk of input channels
 inline constexpr int step_bytes = 32;       // of such a row, for one matrix instruction
 inline constexpr int block_rows = 64;       // positions of one matrix instruction
@@ -50,8 +51,16 @@ struct ShortChain {
   Activation activation = none;
 };
 
+// A pool whose windows are the phases of a position.
+struct Fold {
+  enum Kind : int { none, sum, max };
+  Kind kind = none;
+  float count = 1;  // that a sum is divided by
+};
+
 struct ConvParams {
   const void* input = nullptr;  // at the slab's first image and the first output's position
+  const void* there = nullptr;  // some element of the input: read where there is none
   std::int64_t image_step = 0, channel_step = 0;
   ConvAxis axis[3];
   const int* careful = nullptr;   // not 0: some weight is not finite
@@ -76,7 +85,9 @@ struct ConvParams {
   bool paired = false;              // outputs of two neighbouring phases may be stored as one
   View to;
   ShortChain quick;
-  Chain chain;
+  Fold fold;
+  ShortChain behind;  // the fold
+  Chain chain;        // where it is no short one
 };
 
 // From (in_channels, out_channels, taps) to what ConvParams::weights is, and the taps' shifts in the same order.

@@ -22,6 +22,9 @@ int strip_bytes(int pixels, int columns) {
   return strip_shared<float>(pixels) + columns * (pixels + 1) * static_cast<int>(sizeof(float));
 }
 
+// Of a matrix instruction: as many as its columns take, and at least what its rows take to read.
+double instruction_clocks(int columns) { return std::max(columns / 2.0, 16 + columns / 4.0); }
+
 // Bytes behind halo tiles and weights: places of taps, and a strip of both warpgroups' blocks.
 int fixed_bytes(const Geometry& g, Way way) {
   const int strip = way == Way::strip ? strip_bytes(consumers * block_rows, g.columns) : 0;
@@ -43,12 +46,13 @@ void place_buffers(const Geometry& g, Tile& tile) {
   }
   tile.stages = std::min((left - tile.slots * tile.slot_bytes) / stage, most_stages);
   tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stages * stage;
-  tile.shared = std::max(tile.shared, shared_slack + strip_bytes(block_rows, g.columns));  // for run_carefully()
 }
 
 // In clocks of one multiprocessor. Rates were measured (docs/hopper-notes.md).
 void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
-  constexpr double halo_rate = 16, weight_rate = 24, result_rate = 8;  // bytes, bytes and sums per clock
+  constexpr double latency = 1400;         // of a load that many wait for
+  constexpr double weight_latency = 2800;  // of a stage of weights, which all multiprocessors read at once
+  constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 8;  // bytes, bytes, sums per clock
   double items = static_cast<double>(g.batch) * g.bands, positions = 1, phases = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const auto stride = g.taps[a].stride;
@@ -57,11 +61,15 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
     phases *= static_cast<double>(std::min(stride, g.output[a]));
   }
   const double steps = (g.chunks - 1) * 4.0 + g.last_steps;
-  const double each = std::max(g.columns / 2.0, 16 + g.columns / 4.0);  // of a matrix instruction
-  const double products = g.tap_count() * steps * positions / block_rows * each;
-  const double weights = static_cast<double>(g.tap_count()) * g.chunks * g.columns * row_bytes / weight_rate;
-  double halo = static_cast<double>(tile.halo_rows) * g.chunks * row_bytes / halo_rate * (4.0 / g.element);
-  if (!tile.resident) halo *= phases;
+  const double products = g.tap_count() * steps * positions / block_rows * instruction_clocks(g.columns);
+  const double stage = tile.stage_tiles * g.columns * row_bytes;
+  const double weights = static_cast<double>(g.tap_count()) * g.chunks * g.columns * row_bytes /
+                         std::min(weight_rate, (tile.stages - 1) * stage / weight_latency);
+  // Each thread has 32 loads under way; lines begin anywhere in a sector.
+  const double batches = std::ceil(tile.halo_rows / (32.0 * halo_warps)) * g.chunks * (4.0 / g.element);
+  const double lines = static_cast<double>(tile.halo_rows) / tile.halo[2];
+  const double sectors = lines * g.in_channels * (tile.halo[2] * g.element + sector) / sector_rate;
+  const double halo = std::max(batches * latency, sectors) * (tile.resident ? 1 : phases);
   const double results = positions * phases * g.columns / result_rate;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double item = (overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo) + results;
@@ -145,11 +153,9 @@ std::string describe(const Program& program, Geometry& g) {
   const int channels = row_bytes / g.element, step = step_bytes / g.element;
   g.chunks = static_cast<int>(ceil_div(c.in_channels, channels));
   g.last_steps = static_cast<int>(ceil_div(c.in_channels - std::int64_t{g.chunks - 1} * channels, step));
-  // The fewest clocks: as many of a matrix instruction as there are columns, at least what its rows take.
   double least = 0;
   for (const int columns : all_columns) {
-    const double cost =
-        static_cast<double>(ceil_div(c.out_channels, columns)) * std::max(columns / 2.0, 16 + columns / 4.0);
+    const double cost = static_cast<double>(ceil_div(c.out_channels, columns)) * instruction_clocks(columns);
     if (least != 0 && cost >= least) continue;
     least = cost;
     g.columns = columns;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/chain/element.cuh"
+#include "cuda/common/block.hpp"
 #include "cuda/sm90/params.hpp"
 
 namespace convt::core::cuda::sm90 {
@@ -12,6 +13,7 @@ struct Item {
   int image, band, tile[3];
 };
 __device__ inline Item item_at(const ConvParams& p, int index) {
+  asm volatile("" : "+r"(index));  // found again where it is needed: registers are short
   Item item;
   item.band = index % p.bands;
   index /= p.bands;
@@ -54,6 +56,21 @@ __device__ inline Class class_at(const ConvParams& p, int d, int h, int w) {
   return c;
 }
 
+// A row of a block, as a position of the tile.
+__device__ inline int position_at(const ConvParams& p, int block, int row, int a) {
+  return p.origin[block][a] + row / 8 * p.group_step[a] + (a == 2 ? row % 8 : 0);
+}
+
+// Each thread has two rows of a block, n / 4 columns of each; four neighbouring threads have all columns of a row.
+template <int n>
+struct Sums {
+  static constexpr int pairs = n / 8;
+  __device__ static int row(int half) {
+    return threadIdx.x % group_threads / warp_threads * 16 + threadIdx.x % warp_threads / 4 + half * 8;
+  }
+  __device__ static int column(int pair) { return pair * 8 + threadIdx.x % 4 * 2; }
+};
+
 // The output of a row of a block; its image is -1 where there is none.
 __device__ inline Pixel pixel_at(const ConvParams& p, const Item& item, const int (&phase)[3], int block, int row) {
   int out[3];
@@ -61,8 +78,7 @@ __device__ inline Pixel pixel_at(const ConvParams& p, const Item& item, const in
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
     const ConvAxis& axis = p.axis[a];
-    const int position = p.origin[block][a] + row / 8 * p.group_step[a] + (a == 2 ? row % 8 : 0);
-    out[a] = (item.tile[a] * axis.tile + position) * axis.stride + phase[a];
+    out[a] = (item.tile[a] * axis.tile + position_at(p, block, row, a)) * axis.stride + phase[a];
     inside &= out[a] < axis.size;
   }
   return {inside ? item.image : -1, out[0], out[1], out[2]};
