@@ -36,7 +36,8 @@ add_library(convt_kernels_sm90 OBJECT
   cuda/sm90/conv_f16.cu
   cuda/sm90/conv_tf32.cu
   cuda/sm90/pack.cu)
-set_target_properties(convt_kernels_sm90 PROPERTIES CUDA_ARCHITECTURES 90a-real)
+set_target_properties(convt_kernels_sm90 PROPERTIES
+  CUDA_ARCHITECTURES 90a-real RULE_LAUNCH_COMPILE ${PROJECT_SOURCE_DIR}/tools/strict-wgmma)
 foreach(kernels convt_kernels convt_kernels_sm90)
   target_include_directories(${kernels} PRIVATE
     ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${CONVT_GENERATED_DIR})

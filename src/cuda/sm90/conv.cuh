@@ -96,6 +96,7 @@ __device__ void fill_halo(const ConvParams& p, const Item& item, int chunk, unsi
   const int there = min(channels, p.in_channels - chunk * channels);
   const E* const image = static_cast<const E*>(p.input) + item.image * p.image_step +
                          static_cast<std::int64_t>(chunk) * channels * p.channel_step;
+#pragma unroll 1
   for (int row = threadIdx.x - consumers * group_threads; row < p.halo_rows; row += halo_warps * warp_threads) {
     HaloPixel<E> pixel(p, item, image, row);
 #pragma unroll
@@ -150,32 +151,44 @@ struct Feed {
 template <Format format, int n, int blocks>
 __device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, Feed& feed,
                            float (&sums)[blocks][n / 2]) {
-  constexpr int tile_bytes = n * row_bytes;
+  constexpr int tile_bytes = n * row_bytes, all_steps = row_bytes / step_bytes;
   const bool speaks = threadIdx.x % warp_threads == 0;
   const int group = __shfl_sync(~0U, threadIdx.x / group_threads, 0);
-  const std::uint64_t a_layout = operand_layout(p.group_rows), b_layout = operand_layout(8);
-  std::uint32_t offset[blocks];
+  constexpr int unit = 16, row_units = row_bytes / unit, step_units = step_bytes / unit, tile_units = tile_bytes / unit;
+  const Operand all_weights(shared.weights, 8);
+  int offset[blocks];  // of a block, in units
 #pragma unroll
   for (int b = 0; b < blocks; ++b) {
     const int(&at)[3] = p.origin[group * blocks + b];
-    offset[b] = (c.row + (at[0] * p.axis[1].halo + at[1]) * p.axis[2].halo + at[2]) * row_bytes;
+    offset[b] = (c.row + (at[0] * p.axis[1].halo + at[1]) * p.axis[2].halo + at[2]) * row_units;
   }
   Ring halo = feed.halo;
   int in_stage = 0, previous = -1;
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    const std::uint32_t tile = shared.halo + halo.place * p.slot_bytes;
-    const int steps = chunk + 1 == p.chunks ? p.last_steps : row_bytes / step_bytes;
+    const Operand tile(shared.halo + halo.place * p.slot_bytes, p.group_rows);
+    const int steps = chunk + 1 == p.chunks ? p.last_steps : all_steps;
     wait(shared.halo_full(halo.place), halo.parity);
     for (int tap = 0; tap < c.taps; ++tap) {
       if (in_stage == 0) wait(shared.weights_full(feed.stage.place), feed.stage.parity);
-      const std::uint32_t a = tile + shared.places[c.first + tap] * row_bytes;
-      const std::uint32_t b = shared.weights + (feed.stage.place * p.stage_tiles + in_stage) * tile_bytes;
-      multiply_begin();
-      for (int k = 0; k < steps; ++k)
+      const int a = shared.places[c.first + tap] * row_units;
+      const int b = (feed.stage.place * p.stage_tiles + in_stage) * tile_units;
+      const auto multiply_step = [&](int k) {
 #pragma unroll
         for (int i = 0; i < blocks; ++i)
-          multiply<format, n>(sums[i], operand(a_layout, a + offset[i] + k * step_bytes),
-                              operand(b_layout, b + k * step_bytes));
+          multiply<format, n>(sums[i], tile.moved(a + offset[i] + k * step_units),
+                              all_weights.moved(b + k * step_units));
+      };
+      if (steps == all_steps) {  // without a loop, whose end would close a group of products
+        multiply_begin();
+#pragma unroll
+        for (int k = 0; k < all_steps; ++k) multiply_step(k);
+      } else {
+#pragma unroll 1
+        for (int k = 0; k < steps; ++k) {
+          multiply_begin();
+          multiply_step(k);
+        }
+      }
       multiply_commit();
       if (in_stage == 0 && previous >= 0) {
         multiply_wait<1>();
@@ -329,7 +342,7 @@ struct KernelKind {
   using Element = E;
   static constexpr Format format = how;
   static constexpr Way way = which;
-  static constexpr int columns = n, blocks = blocks_of(which, n), joint = which == Way::paired ? 2 : 1;
+  static constexpr int columns = n, blocks = blocks_of(which), joint = which == Way::paired ? 2 : 1;
 };
 
 template <class Kind>
@@ -367,10 +380,8 @@ void launch_format(Way way, int columns, const ConvParams& params, const Launch&
       return launch_columns<E, format, 24>(way, params, how);
     case 32:
       return launch_columns<E, format, 32>(way, params, how);
-    case 64:
-      return launch_columns<E, format, 64>(way, params, how);
     default:
-      return launch_columns<E, format, 128>(way, params, how);
+      return launch_columns<E, format, 64>(way, params, how);
   }
 }
 

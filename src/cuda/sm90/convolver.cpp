@@ -71,7 +71,7 @@ Part part_of(const ChainStep& step) {
 }
 
 // Whether the chain is a short one, and which.
-bool shorten(const Chain& chain, ShortChain& to) {
+bool shorten(const Chain& chain, int channels, ShortChain& to) {
   ShortOrder order;
   for (int i = 0; i < chain.count; ++i) {
     const ChainStep& step = chain.steps[i];
@@ -84,6 +84,7 @@ bool shorten(const Chain& chain, ShortChain& to) {
     if (place == ShortOrder::last) to.last = line;
     if (place == ShortOrder::norm) {
       to.norm = 1;
+      to.each = 1.0f / static_cast<float>(channels);
       to.eps = static_cast<float>(op_of<ops::LayerNorm>(step).eps);
     }
     if (place == ShortOrder::activation) to.activation = part == Part::gelu ? ShortChain::gelu : ShortChain::relu;
@@ -249,12 +250,12 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
 
 void HopperConvolver::convolve(const ConvJob& job) const {
   ConvParams p;
-  const bool quick = shorten(job.chain, p.quick) && shorten(job.behind, p.behind);
+  const bool quick = shorten(job.chain, g_.out_channels, p.quick) && shorten(job.behind, g_.out_channels, p.behind);
   const Tile& tile = job.pool != nullptr ? choice_.folded : quick ? choice_.quick : choice_.strip;
   assert(quick || job.pool == nullptr);
   if (job.pool != nullptr) {
     p.fold.kind = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what)) ? Fold::max : Fold::sum;
-    p.fold.count = static_cast<float>(volume(program_->convolution.stride));
+    p.fold.each = 1.0f / static_cast<float>(volume(program_->convolution.stride));
   }
   place_axes(job, tile, p);
   place_tile(tile, p);

@@ -29,10 +29,9 @@ __device__ void apply_line(const ShortChain::Line& line, int first, int channels
     }
 }
 
-// Two passes, and the rounded mean corrected by what is left: as in chain/strip.cuh.
+// `each` is 1 / channels. Two passes, and the rounded mean corrected by what is left: as in chain/strip.cuh.
 template <int n>
-__device__ void normalise(int channels, float eps, float (&x)[n / 2]) {
-  const float each = 1.0f / static_cast<float>(channels);
+__device__ void normalise(int channels, float each, float eps, float (&x)[n / 2]) {
   const int left = channels - Sums<n>::column(0);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -55,7 +54,7 @@ __device__ void normalise(int channels, float eps, float (&x)[n / 2]) {
     const float correction = rest * each;
     total = fmaxf(fmaf(-rest, correction, total), 0.0f);
     centre += correction;
-    const float scale = 1.0f / sqrtf(fmaf(total, each, eps));
+    const float scale = rsqrtf(fmaf(total, each, eps));
 #pragma unroll
     for (int i = 0; i < n / 8; ++i)
 #pragma unroll
@@ -91,7 +90,7 @@ __device__ void apply_gelu(float* x) {
 template <int n>
 __device__ void run_short(const ShortChain& chain, int first, int channels, float (&x)[n / 2]) {
   apply_line<n>(chain.before_norm, first, channels, x);
-  if (chain.norm != 0) normalise<n>(channels, chain.eps, x);
+  if (chain.norm != 0) normalise<n>(channels, chain.each, chain.eps, x);
   apply_line<n>(chain.behind_norm, first, channels, x);
   if (chain.activation == ShortChain::gelu) {
     constexpr int at_once = n >= 16 ? 8 : 4;
@@ -144,37 +143,40 @@ __device__ Pixel result_at(const ConvParams& p, const Item& item, const int (&ph
   return at;
 }
 
-// Sums of one block, of one phase or of two neighbouring ones, as elements of type E.
-template <class E, int n, bool folded, int joint, int blocks>
+// A row's channels, or those of two neighbouring outputs.
+template <class E, int n, bool pairs>
+__device__ void store_row(E* to, std::int64_t step, int left, int half, const float (&x)[n / 2],
+                          const float (&y)[n / 2]) {
+  const auto put = [&](E* place, int index) {
+    if constexpr (pairs)
+      *reinterpret_cast<Pair<E>*>(place) = {element<E>(x[index]), element<E>(y[index])};
+    else
+      *place = element<E>(x[index]);
+  };
+#pragma unroll
+  for (int i = 0; i < n / 8; ++i) {
+    if (8 * i < left) put(to, 4 * i + 2 * half);
+    if (8 * i + 1 < left) put(to + step, 4 * i + 2 * half + 1);
+    to += 8 * step;
+  }
+}
+
+// Sums of one block, x, as elements of type E; and of the next phase along w, y.
+template <class E, int n, bool folded, bool joint>
 __device__ void store_block(const ConvParams& p, const Item& item, const int (&phase)[3], int block,
-                            const float (&sums)[joint][blocks][n / 2]) {
+                            const float (&x)[n / 2], const float (&y)[n / 2]) {
   const int first = item.band * n + Sums<n>::column(0), left = p.out_channels - first;
-  const int group = threadIdx.x / group_threads;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const Pixel at = result_at<folded>(p, item, phase, group * blocks + block, Sums<n>::row(half));
+    const Pixel at = result_at<folded>(p, item, phase, block, Sums<n>::row(half));
     if (at.n < 0) continue;
-    E* to = static_cast<E*>(p.to.data) + offset(p.to.step, at) + first * p.to.step.c;
-    const bool second = joint == 2 && phase[2] + 1 < p.axis[2].stride && at.w + 1 < p.axis[2].size;
-#pragma unroll
-    for (int i = 0; i < n / 8; ++i) {
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        if (8 * i + k >= left) continue;
-        E* const place = to + k * p.to.step.c;
-        const int index = 4 * i + 2 * half + k;
-        const E x = element<E>(sums[0][block][index]);
-        if constexpr (joint == 2) {
-          const E y = element<E>(sums[1][block][index]);
-          if (second && p.paired) {
-            *reinterpret_cast<Pair<E>*>(place) = {x, y};
-            continue;
-          }
-          if (second) place[p.to.step.w] = y;
-        }
-        *place = x;
-      }
-      to += 8 * p.to.step.c;
+    E* const to = static_cast<E*>(p.to.data) + offset(p.to.step, at) + first * p.to.step.c;
+    const bool second = joint && phase[2] + 1 < p.axis[2].stride && at.w + 1 < p.axis[2].size;
+    if (second && p.paired) {
+      store_row<E, n, true>(to, p.to.step.c, left, half, x, y);
+    } else {
+      store_row<E, n, false>(to, p.to.step.c, left, half, x, x);
+      if (second) store_row<E, n, false>(to + p.to.step.w, p.to.step.c, left, half, y, y);
     }
   }
 }
@@ -183,14 +185,15 @@ __device__ void store_block(const ConvParams& p, const Item& item, const int (&p
 template <class E, int n, bool folded, int joint, int blocks>
 __device__ void finish_with(const ShortChain& chain, const ConvParams& p, const Item& item, const int (&phase)[3],
                             float (&sums)[joint][blocks][n / 2]) {
+  const int group = threadIdx.x / group_threads;
 #pragma unroll
   for (int b = 0; b < blocks; ++b) {
 #pragma unroll
     for (int j = 0; j < joint; ++j) run_short<n>(chain, item.band * n, p.out_channels, sums[j][b]);
     if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-      store_block<E, n, folded, joint, blocks>(p, item, phase, b, sums);
+      store_block<E, n, folded, joint == 2>(p, item, phase, group * blocks + b, sums[0][b], sums[joint - 1][b]);
     else
-      store_block<float, n, folded, joint, blocks>(p, item, phase, b, sums);
+      store_block<float, n, folded, joint == 2>(p, item, phase, group * blocks + b, sums[0][b], sums[joint - 1][b]);
   }
 }
 template <class E, int n, int joint, int blocks>
@@ -204,7 +207,7 @@ __device__ void finish_folded(const ConvParams& p, const Item& item, float (&fol
 #pragma unroll
     for (auto& block : folded[0])
 #pragma unroll
-      for (float& x : block) x /= p.fold.count;
+      for (float& x : block) x *= p.fold.each;
   }
   const int phase[3] = {0, 0, 0};
   finish_with<E, n, true>(p.behind, p, item, phase, folded);

@@ -51,13 +51,17 @@ __device__ void give_registers() {
 }
 
 // An operand in shared memory: rows of 128 bytes, swizzled by address, in groups of 8 rows that are `group_rows` rows
-// apart. The address may be at any row; the descriptor's base offset stays 0.
-__device__ inline std::uint64_t operand_layout(int group_rows) {
-  return std::uint64_t{1} << 62 | static_cast<std::uint64_t>(group_rows * 8) << 32 | std::uint64_t{1} << 16;
-}
-__device__ inline std::uint64_t operand(std::uint64_t layout, std::uint32_t address) {
-  return layout | (address & 0x3FFFFU) >> 4;
-}
+// apart. It may begin at any row; the descriptor's base offset stays 0. Moves are in units of 16 bytes: shared memory
+// is smaller than what the field holds, so that a sum does.
+struct Operand {
+  std::uint32_t place, layout;
+
+  __device__ Operand(std::uint32_t address, int group_rows)
+      : place(address >> 4 | 1U << 16), layout(1U << 30 | static_cast<std::uint32_t>(group_rows) * 8) {}
+  __device__ std::uint64_t moved(int units) const {
+    return static_cast<std::uint64_t>(layout) << 32 | (place + static_cast<std::uint32_t>(units));
+  }
+};
 
 __device__ inline void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -74,10 +78,6 @@ enum class Format { tf32, f16, bf16 };
 #define CONVT_S12 CONVT_S4 ",%4,%5,%6,%7,%8,%9,%10,%11"
 #define CONVT_S16 CONVT_S12 ",%12,%13,%14,%15"
 #define CONVT_S32 CONVT_S16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define CONVT_S64                                                                                     \
-  CONVT_S32                                                                                           \
-  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55," \
-  "%56,%57,%58,%59,%60,%61,%62,%63"
 #define CONVT_MULTIPLY(shape, types, sums, a_at, b_at, tail, ...)                                              \
   asm volatile("{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\nwgmma.mma_async.sync.aligned." shape ".f32." types \
                " " sums "}, " a_at ", " b_at ", add, 1, 1" tail ";\n}"                                         \
@@ -95,17 +95,15 @@ enum class Format { tf32, f16, bf16 };
 // d[4*i] and d[4*i + 1], of columns 8*i + t%4*2 and the next; of the row 8 below, d[4*i + 2] and d[4*i + 3].
 template <Format format, int n>
 __device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b) {
-  static_assert(n == 8 || n == 24 || n == 32 || n == 64 || n == 128);
+  static_assert(n == 8 || n == 24 || n == 32 || n == 64);
   if constexpr (n == 8) {
     CONVT_MULTIPLY_ALL("8", CONVT_S4, "%4", "%5", CONVT_R4(0));
   } else if constexpr (n == 24) {
     CONVT_MULTIPLY_ALL("24", CONVT_S12, "%12", "%13", CONVT_R4(0), CONVT_R4(4), CONVT_R4(8));
   } else if constexpr (n == 32) {
     CONVT_MULTIPLY_ALL("32", CONVT_S16, "%16", "%17", CONVT_R16(0));
-  } else if constexpr (n == 64) {
-    CONVT_MULTIPLY_ALL("64", CONVT_S32, "%32", "%33", CONVT_R16(0), CONVT_R16(16));
   } else {
-    CONVT_MULTIPLY_ALL("128", CONVT_S64, "%64", "%65", CONVT_R16(0), CONVT_R16(16), CONVT_R16(32), CONVT_R16(48));
+    CONVT_MULTIPLY_ALL("64", CONVT_S32, "%32", "%33", CONVT_R16(0), CONVT_R16(16));
   }
 }
 
@@ -115,7 +113,6 @@ __device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b) {
 #undef CONVT_S12
 #undef CONVT_S16
 #undef CONVT_S32
-#undef CONVT_S64
 #undef CONVT_MULTIPLY
 #undef CONVT_MULTIPLY_ALL
 

@@ -46,8 +46,8 @@ struct ShortChain {
     const float *a = nullptr, *b = nullptr;  // by channel
   };
   Line before_norm, behind_norm, last;
-  int norm = 0;  // over channels
-  float eps = 0;
+  int norm = 0;             // over channels
+  float each = 1, eps = 0;  // each: 1 / channels
   Activation activation = none;
 };
 
@@ -55,7 +55,7 @@ struct ShortChain {
 struct Fold {
   enum Kind : int { none, sum, max };
   Kind kind = none;
-  float count = 1;  // that a sum is divided by
+  float each = 1;  // that a sum is multiplied by
 };
 
 struct ConvParams {

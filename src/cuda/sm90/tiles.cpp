@@ -169,7 +169,7 @@ std::string Tile::print() const {
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& device) {
-  const int blocks = consumers * blocks_of(way, g.columns);
+  const int blocks = consumers * blocks_of(way);
   std::vector<Tile> tiles;
   for (int axis = 0; axis < 3; ++axis)
     for (int d = 1; d <= blocks; d *= 2)
