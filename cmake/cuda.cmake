@@ -6,9 +6,14 @@ target_sources(convt_core PRIVATE
   cuda/common/error.cpp
   cuda/common/pointer.cpp
   cuda/chain/bind.cpp
+  cuda/generic/candidate.cpp
+  cuda/generic/convolver.cpp
   cuda/generic/engine.cpp
   cuda/generic/executable.cpp
-  cuda/generic/schedule.cpp)
+  cuda/generic/schedule.cpp
+  cuda/sm90/convolver.cpp
+  cuda/sm90/engine.cpp
+  cuda/sm90/tiles.cpp)
 target_compile_definitions(convt_core PUBLIC CONVT_WITH_CUDA=1)
 target_include_directories(convt_core SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 
@@ -25,14 +30,24 @@ add_library(convt_kernels OBJECT
   cuda/generic/conv_f32.cu
   cuda/generic/conv_f64.cu
   cuda/generic/pack.cu)
-target_include_directories(convt_kernels PRIVATE
-  ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${CONVT_GENERATED_DIR})
-set_target_properties(convt_kernels PROPERTIES CUDA_VISIBILITY_PRESET hidden)
-# A kernel that spills registers is a defect: the build says so and stops.
-target_compile_options(convt_kernels PRIVATE
-  -Xptxas=--warn-on-spills,--warning-as-error -Xcompiler=-Wall,-Wextra,-Wno-parentheses  # parentheses are of nvcc's own making
-  $<$<BOOL:${CONVT_WERROR}>:-Werror=all-warnings>)
-target_sources(convt_core PRIVATE $<TARGET_OBJECTS:convt_kernels>)
+# Hopper's own instructions, which no other architecture has.
+add_library(convt_kernels_sm90 OBJECT
+  cuda/sm90/conv_bf16.cu
+  cuda/sm90/conv_f16.cu
+  cuda/sm90/conv_tf32.cu
+  cuda/sm90/pack.cu)
+set_target_properties(convt_kernels_sm90 PROPERTIES
+  CUDA_ARCHITECTURES 90a-real RULE_LAUNCH_COMPILE ${PROJECT_SOURCE_DIR}/tools/strict-wgmma)
+foreach(kernels convt_kernels convt_kernels_sm90)
+  target_include_directories(${kernels} PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${CONVT_GENERATED_DIR})
+  set_target_properties(${kernels} PROPERTIES CUDA_VISIBILITY_PRESET hidden)
+  # A kernel that spills registers or waits for each matrix product is a defect: the build says so and stops.
+  target_compile_options(${kernels} PRIVATE
+    -Xptxas=--warn-on-spills,--warning-as-error -Xcompiler=-Wall,-Wextra,-Wno-parentheses  # parentheses are of nvcc's own making
+    $<$<BOOL:${CONVT_WERROR}>:-Werror=all-warnings>)
+  target_sources(convt_core PRIVATE $<TARGET_OBJECTS:${kernels}>)
+endforeach()
 # The runtime is inside, and opens the driver at the first call that needs it: the library loads on machines without
 # one, and calls on host memory leave it alone.
 target_link_libraries(convt_core PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})

@@ -7,6 +7,7 @@
 #ifdef CONVT_WITH_CUDA
 #include "cuda/common/pointer.hpp"
 #include "cuda/generic/engine.hpp"
+#include "cuda/sm90/engine.hpp"
 #endif
 
 namespace convt::core {
@@ -26,6 +27,7 @@ const Backends& backends() {
   static const Engine* const engines[] = {
       &cpu_engine(),
 #ifdef CONVT_WITH_CUDA
+      &cuda_sm90_engine(),
       &cuda_generic_engine(),
 #endif
       &reference_engine(),

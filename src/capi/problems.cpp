@@ -51,6 +51,7 @@ core::PlanKey key_of(const Asked& asked) {
   const core::Environment environment = core::environment();
   key.engine = environment.engine;
   key.isa = environment.isa;
+  key.tile = environment.tile;
   return key;
 }
 

@@ -11,6 +11,7 @@ namespace convt::core {
 struct Environment {
   std::string_view engine;  // CONVT_ENGINE, of plans whose options name none
   std::string_view isa;     // CONVT_ISA, of the CPU engine
+  std::string_view tile;    // CONVT_TILE, of the Hopper engine
 };
 
 inline Environment environment() {
@@ -18,7 +19,7 @@ inline Environment environment() {
     const char* value = std::getenv(name);
     return value == nullptr ? std::string_view() : std::string_view(value);
   };
-  return {variable("CONVT_ENGINE"), variable("CONVT_ISA")};
+  return {variable("CONVT_ENGINE"), variable("CONVT_ISA"), variable("CONVT_TILE")};
 }
 
 }  // namespace convt::core

@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include "convt/convt.h"
+#include "cuda/common/block.hpp"
+#include "epilogue/value.hpp"
 
 namespace convt::core::cuda {
 
@@ -26,6 +28,12 @@ struct View {
 struct Pixel {
   int n, d, h, w;
 };
+
+// Bytes of shared memory that a strip of pixels (chain/strip.cuh) needs beside its values.
+template <class T>
+CONVT_FN constexpr int strip_shared(int pixels) {
+  return pixels * static_cast<int>(sizeof(Pixel)) + (2 * block_threads + 2 * pixels) * static_cast<int>(sizeof(T));
+}
 
 // An op's data members, by whatever type; its math is chosen by its place in ops.def.
 template <int size>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A chain over a strip: some pixels, [channel][pixel], in shared memory or in memory that the block has for itself.
 // Steps that see one element run one behind the other on elements in registers; a step that mixes channels first takes
-// its statistics from the whole strip. Every thread of the block calls these functions.
+// its statistics from the whole strip. The block's first block_threads threads call these functions, all of them.
 #pragma once
 
 #include "cuda/chain/element.cuh"
@@ -10,6 +10,9 @@
 #include "cuda/common/block.hpp"
 
 namespace convt::core::cuda {
+
+// Barrier 1: a block may have more threads, that do other things.
+__device__ inline void sync_strip() { asm volatile("bar.sync 1, %0;" ::"n"(block_threads) : "memory"); }
 
 template <class T>
 struct Strip {
@@ -24,11 +27,6 @@ struct Strip {
   __device__ int pixels() const { return 1 << log_pixels; }
   __device__ T& operator()(int channel, int pixel) const { return data[channel * pitch + pixel]; }
 };
-// Bytes of shared memory for all but data.
-template <class T>
-__host__ __device__ constexpr int strip_shared(int pixels) {
-  return pixels * static_cast<int>(sizeof(Pixel)) + (2 * block_threads + 2 * pixels) * static_cast<int>(sizeof(T));
-}
 template <class T>
 __device__ Strip<T> strip_in(void* shared, int log_pixels) {
   Strip<T> strip;
@@ -162,7 +160,7 @@ template <class T, class Join>
 __device__ T join_threads(T own, T* scratch, const Strip<T>& strip, Join join) {
   const int first = threadIdx.x & (strip.pixels() - 1);
   scratch[threadIdx.x] = own;
-  __syncthreads();
+  sync_strip();
   if (threadIdx.x < strip.pixels())
     for (int i = first + strip.pixels(); i < block_threads; i += strip.pixels()) own = join(own, scratch[i]);
   return own;
@@ -180,7 +178,7 @@ __device__ void take_statistics(const Op& op, const Strip<T>& strip) {
   for (int c = first; c < strip.channels; c += apart) folded = op.join(folded, strip(c, pixel));
   folded = join_threads(folded, strip.scratch, strip, [&](T a, T b) { return op.join(a, b); });
   if (first == 0) strip.centre[pixel] = op.centre(folded, count);
-  __syncthreads();
+  sync_strip();
   if constexpr (Op::two_pass) {
     const T centre = strip.centre[pixel];
     T total = 0, rest = 0;
@@ -203,7 +201,7 @@ __device__ void take_statistics(const Op& op, const Strip<T>& strip) {
   if constexpr (std::is_base_of_v<Reduce, Op>) {
     if (first == 0) strip(0, pixel) = op.result(strip.centre[pixel], Op::two_pass ? strip.scale[pixel] : T(0));
   }
-  __syncthreads();
+  sync_strip();
 }
 template <class T>
 __device__ __noinline__ void mix_channels(const ChainStep& step, Strip<T> strip) {
@@ -227,7 +225,7 @@ __device__ void run_chain(const Chain& chain, Strip<T> strip, const View& to) {
     if (end == chain.count) break;
     if (end > begin) {
       run_elements<T>(chain, begin, end, strip, nullptr);
-      __syncthreads();
+      sync_strip();
     }
     mix_channels(chain.steps[end], strip);
     mixed = chain.steps[end].kind == ChainStep::map_channels;

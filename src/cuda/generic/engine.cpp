@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/generic/engine.hpp"
 
-#include <algorithm>
-
-#include "cuda/generic/executable.hpp"
+#include "cuda/generic/candidate.hpp"
 
 namespace convt::core {
 namespace {
-
-// Values between stages take half of the L2 cache, beside inputs and outputs.
-constexpr std::int64_t l2_share = 2;
-constexpr std::int64_t least_slab = 1 << 20;
 
 class GenericEngine : public Engine {
  public:
@@ -19,43 +13,14 @@ class GenericEngine : public Engine {
   std::vector<Candidate> candidates(const Request& request) const override {
     Candidate none;
     none.name = name();
-    if (request.location.device != CONVT_DEVICE_CUDA) {
-      none.rejection = "runs on CUDA devices only";
-      return {none};
-    }
-    const cuda::DeviceProperties device = cuda::properties(request.location.index);
-    none.rejection = device.unusable;
+    none.rejection = cuda::generic::why_unusable(request.location);
     if (!none.rejection.empty()) return {none};
-    cuda::generic::Setup setup{request.program, device, Between::store, 0};
-    std::vector<Candidate> all{candidate(setup, request)};
-    const auto passes = passes_of(*request.program, Between::store, false);
-    if (std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.stores; })) {
-      setup.between = Between::recompute;
-      all.push_back(candidate(setup, request));
-    }
+    const cuda::DeviceProperties device = cuda::properties(request.location.index);
+    const auto convolver = cuda::generic::make_convolver(request.program, device);
+    std::vector<Candidate> all;
+    for (const Between between : cuda::generic::ways_between(*request.program))
+      all.push_back(cuda::generic::candidate_of(none.name, {request.program, convolver, device, between, 0}, request));
     return all;
-  }
-
- private:
-  // Slabs shrink until the workspace is as small as it was asked to be.
-  Candidate candidate(cuda::generic::Setup setup, const Request& request) const {
-    setup.slab_bytes = std::max(static_cast<std::int64_t>(setup.device.l2_bytes) / l2_share, least_slab);
-    auto schedule = std::make_shared<cuda::generic::Schedule>(setup);
-    while (request.workspace_limit != 0 && schedule->workspace > request.workspace_limit && setup.slab_bytes > 1) {
-      setup.slab_bytes /= 4;
-      schedule = std::make_shared<cuda::generic::Schedule>(setup);
-    }
-    Candidate result;
-    result.name = std::string(name()) + (setup.between == Between::store ? "" : " recompute");
-    result.rejection = schedule->rejection;
-    if (!result.rejection.empty()) return result;
-    result.details = schedule->explain();
-    result.seconds = schedule->seconds;
-    result.workspace = schedule->workspace;
-    result.build = [schedule, device = request.location.index] {
-      return cuda::generic::make_executable(schedule, device);
-    };
-    return result;
   }
 };
 

@@ -4,7 +4,6 @@
 #include "cuda/generic/executable.hpp"
 
 #include <algorithm>
-#include <cassert>
 
 #include "base/dtype.hpp"
 #include "base/error.hpp"
@@ -14,10 +13,6 @@
 
 namespace convt::core::cuda::generic {
 namespace {
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-int clamp_inside(std::int64_t value) { return static_cast<int>(std::clamp(value, -most_inside, most_inside)); }
 
 // T is what is computed in.
 template <class T>
@@ -43,7 +38,7 @@ class GenericExecutable : public Executable {
   void run_chain(const Frame& frame, const Spot& spot, const Stage& stage) const;
   void measure(const Frame& frame, const Flight& flight, const RegionSums& values, const Slab& slab) const;
   void finish(const Frame& frame, const Flight& flight) const;
-  Chain bind_chain(const Frame& frame, const Spot& spot, const Stage& stage) const;
+  Chain bind_chain(const Frame& frame, const Spot& spot, std::size_t begin, std::size_t end) const;
   View source(const Frame& frame, const Spot& spot, const Stage& stage) const;
   View sink(const Frame& frame, const Spot& spot, const Stage& stage) const;
   View stored(const Frame& frame, const Flight& flight, const core::Shape& shape, const Slab& slab) const;
@@ -117,17 +112,7 @@ void GenericExecutable<T>::pack(const void* kernel, void* changed, void* packed,
     kernel = changed;
     dtype = real;
   }
-  PackParams params;
-  params.kernel = kernel;
-  params.dtype = dtype;
-  params.careful = static_cast<int*>(packed);
-  params.weights = static_cast<std::byte*>(packed) + packed_header;
-  params.groups = c.groups;
-  params.depth = c.in_channels / c.groups;
-  params.rows = s_->rows;
-  params.padded_rows = s_->padded_rows;
-  params.taps = volume(c.kernel);
-  launch_pack<T>(params, stream);
+  s_->convolver->pack(kernel, dtype, packed, stream);
 }
 
 template <class T>
@@ -200,11 +185,12 @@ void GenericExecutable<T>::run_stage(const Frame& frame, const Spot& spot, const
     run_chain(frame, spot, stage);
 }
 
+// Steps [begin, end), which work pixel by pixel.
 template <class T>
-Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, const Stage& stage) const {
-  const Slab slab = spot.slab(spot.flight.plan.level_behind(stage));
+Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, std::size_t begin, std::size_t end) const {
+  const Slab slab = spot.slab(end - spot.flight.plan.pass.begin);
   Chain chain;
-  for (std::size_t i = stage.begin; i < stage.end; ++i) {
+  for (std::size_t i = begin; i < end; ++i) {
     const Schedule::StepPlaces& of = s_->steps[i];
     StepData data{frame.at(of.a),     frame.at(of.b),           frame.at(of.centre),
                   frame.at(of.scale), spot.flight.images.begin, frame.at(s_->slab[Schedule::conv_buffer]),
@@ -212,6 +198,18 @@ Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, con
     chain.steps[chain.count++] = bind_step(*s_->program, i, frame.call, data, slab);
   }
   return chain;
+}
+
+template <class T>
+void GenericExecutable<T>::convolve(const Frame& frame, const Spot& spot, const Stage& stage) const {
+  const bool pools = stage.fused != Stage::no_pool;
+  ConvJob job{frame.call.input, frame.packed, spot.slab(0), sink(frame, spot, stage), {}, nullptr, {}, frame.stream};
+  job.chain = bind_chain(frame, spot, stage.begin, pools ? stage.fused : stage.end);
+  if (pools) {
+    job.pool = &s_->program->steps[stage.fused];
+    job.behind = bind_chain(frame, spot, stage.fused + 1, stage.end);
+  }
+  s_->convolver->convolve(job);
 }
 
 template <class T>
@@ -251,54 +249,6 @@ View GenericExecutable<T>::sink(const Frame& frame, const Spot& spot, const Stag
 }
 
 template <class T>
-void GenericExecutable<T>::convolve(const Frame& frame, const Spot& spot, const Stage& stage) const {
-  const Descriptor& asked = *s_->program->asked;
-  const Convolution& c = s_->program->convolution;
-  const Slab slab = spot.slab(0);
-  ConvParams p;
-  const Strides in = strides_of(asked.input_layout, asked.input);
-  const std::array<std::int64_t, 3> steps{in.d, in.h, in.w};
-  std::int64_t from = slab.images.begin * in.n;
-  double blocks = 1;
-  std::int64_t columns = slab.images.size();
-  for (std::size_t a = 0; a < 3; ++a) {
-    ConvAxis& axis = p.axis[a];
-    axis.taps = s_->taps[a];
-    const std::int64_t first = slab.box.origin[a] + c.padding[a], position = floor_div(first, axis.taps.stride);
-    axis.lead = first - position * axis.taps.stride;
-    axis.size = static_cast<int>(slab.box.size[a]);
-    axis.phases = static_cast<int>(std::min(axis.taps.stride, slab.box.size[a]));
-    axis.lowest = clamp_inside(-position);
-    axis.inputs = std::max(clamp_inside(c.input[a] - position) - axis.lowest, 0);
-    axis.step = steps[a];
-    from += position * axis.step;
-    blocks *= axis.phases;
-    columns *= (slab.box.size[a] - 1) / axis.taps.stride + 1;
-  }
-  const auto element = static_cast<std::int64_t>(size_of(asked.dtype));
-  p.input = static_cast<const std::byte*>(frame.call.input) + from * element;
-  p.image_step = in.n;
-  p.channel_step = in.c;
-  p.careful = reinterpret_cast<const int*>(frame.packed);
-  p.weights = frame.packed + packed_header;
-  p.images = static_cast<int>(slab.images.size());
-  p.groups = static_cast<int>(c.groups);
-  p.depth = static_cast<int>(c.in_channels / c.groups);
-  p.rows = static_cast<int>(s_->rows);
-  p.padded_rows = static_cast<int>(s_->padded_rows);
-  p.to = sink(frame, spot, stage);
-  p.chain = bind_chain(frame, spot, stage);
-  const int width = columns_of(s_->block, s_->doubles);
-  blocks *= static_cast<double>((columns + width - 1) / width) * static_cast<double>(p.groups) *
-            static_cast<double>(p.padded_rows / rows_of(s_->block));
-  assert(blocks < 0x1p31);
-  const Launch how{static_cast<unsigned>(blocks), frame.stream, 0};
-  visit_dtype(asked.dtype, [&]<class E>(E*) {
-    if constexpr ((sizeof(E) == sizeof(double)) == (sizeof(T) == sizeof(double))) launch_conv<E>(s_->block, p, how);
-  });
-}
-
-template <class T>
 void GenericExecutable<T>::run_chain(const Frame& frame, const Spot& spot, const Stage& stage) const {
   const PassPlan& plan = spot.flight.plan;
   const Slab slab = spot.slab(plan.level_behind(stage));
@@ -313,7 +263,7 @@ void GenericExecutable<T>::run_chain(const Frame& frame, const Spot& spot, const
   p.channels = static_cast<int>(channels);
   p.strip_channels = stage.mixes ? p.channels : std::min(p.channels, 32);
   p.strip_pixels = s_->strip_pixels(stage, channels);
-  p.chain = bind_chain(frame, spot, stage);
+  p.chain = bind_chain(frame, spot, stage.begin, stage.end);
   std::int64_t most_blocks = std::int64_t{1} << 30;
   if (p.strip_pixels == 0) {
     p.strip_pixels = 1;

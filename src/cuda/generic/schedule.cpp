@@ -14,9 +14,6 @@
 namespace convt::core::cuda::generic {
 namespace {
 
-constexpr std::int64_t most_channels = std::int64_t{1} << 29;
-constexpr std::int64_t most_steps = std::int64_t{1} << 30;      // of depth
-constexpr std::int64_t most_parameter = std::int64_t{1} << 31;  // strides and dilations; see plan/taps.hpp
 constexpr double most_blocks = 1 << 30;
 constexpr double most_bytes = 1e15;
 constexpr std::int64_t strip_bytes = 40 << 10;       // of 48 KiB shared memory that any block may have
@@ -59,10 +56,10 @@ Box PassPlan::box(std::size_t tile, std::size_t level) const {
   return result;
 }
 
-Schedule::Schedule(const Setup& setup) : program(setup.program), device(setup.device) {
+Schedule::Schedule(const Setup& setup)
+    : program(setup.program), convolver(setup.convolver), device(setup.device), rejection(convolver->rejection) {
   doubles = program->asked->dtype == CONVT_F64;
   real = doubles ? sizeof(double) : sizeof(float);
-  plan_convolution();
   if (!rejection.empty()) return;
   for (const Pass& pass : passes_of(*program, setup.between, false)) {
     PassPlan plan;
@@ -76,39 +73,6 @@ Schedule::Schedule(const Setup& setup) : program(setup.program), device(setup.de
   if (rejection.empty()) predict();
 }
 
-void Schedule::plan_convolution() {
-  const Convolution& c = program->convolution;
-  rows = c.out_channels / c.groups;
-  // Few rows waste the multiply-adds of a large block, and small blocks load more for each.
-  double least = std::numeric_limits<double>::infinity();
-  for (const auto& [shape, factor] : {std::pair{Shape::wide, 1.0}, {Shape::middle, 1.2}, {Shape::thin, 3.0}}) {
-    const std::int64_t padded = ceil_div(rows, rows_of(shape)) * rows_of(shape);
-    if (factor * static_cast<double>(padded) >= least) continue;
-    least = factor * static_cast<double>(padded);
-    block = shape;
-    padded_rows = padded;
-  }
-  for (std::size_t a = 0; a < 3; ++a) {
-    // One tap has any dilation, one input any stride.
-    const std::int64_t dilation = c.kernel[a] == 1 ? 1 : c.dilation[a];
-    const std::int64_t stride = c.input[a] == 1 && c.stride[a] >= most_parameter ? 1 : c.stride[a];
-    if (dilation >= most_parameter || stride >= most_parameter) {
-      rejection =
-          fmt::format("the {} along {} passes 2^31", stride >= most_parameter ? "stride" : "dilation", axis_letters[a]);
-      return;
-    }
-    taps[a] = tap_axis(c.kernel[a], stride, dilation);
-    if (c.kernel[a] > most_steps || (c.kernel[a] - 1) * dilation / stride >= most_inside)
-      rejection = fmt::format("the taps along {} reach over 2^29 inputs", axis_letters[a]);
-  }
-  if (std::max({c.in_channels, c.out_channels, program->asked->convolution.out_channels}) > most_channels)
-    rejection = "there are more than 2^29 channels";
-  const double depth = static_cast<double>(c.in_channels / c.groups) * static_cast<double>(c.kernel[0]) *
-                       static_cast<double>(c.kernel[1]) * static_cast<double>(c.kernel[2]);
-  if (depth * static_cast<double>(c.groups) > static_cast<double>(most_steps))
-    rejection = "the kernel has more than 2^30 taps of input channels";
-}
-
 void Schedule::plan_stages(PassPlan& plan) const {
   const Pass& pass = plan.pass;
   const auto& steps = program->steps;
@@ -119,12 +83,20 @@ void Schedule::plan_stages(PassPlan& plan) const {
   Stage stage;
   stage.begin = stage.end = pass.begin;
   stage.convolves = pass.source == Pass::Source::convolution;
-  const std::int64_t block_channels = program->convolution.groups == 1 ? rows_of(block) : 1;
   for (std::size_t i = pass.begin; i < pass.end; ++i) {
     const bool mixes = mixes_channels(steps[i]);
     const bool full = i - stage.begin == Chain::most_steps;
-    const bool behind_conv = stage.convolves && (keeps_conv || (mixes && pass.in.channels > block_channels));
-    if (is_pool(steps[i]) || full || behind_conv) {
+    const bool behind_conv =
+        stage.convolves && (keeps_conv || (mixes && pass.in.channels > convolver->mixed_channels()));
+    if (is_pool(steps[i]) && stage.convolves && !keeps_conv && stage.fused == Stage::no_pool) {
+      if (const auto more = convolver->pools(stage.begin, i, pass.end)) {
+        stage.fused = i;
+        i += *more;
+        stage.end = i + 1;
+        continue;
+      }
+    }
+    if (is_pool(steps[i]) || stage.fused != Stage::no_pool || full || behind_conv) {
       plan.stages.push_back(stage);
       stage = {};
       stage.begin = i;
@@ -187,23 +159,23 @@ std::array<std::int64_t, Schedule::buffers> Schedule::buffer_elements(const Pass
 }
 
 void Schedule::cut_slabs(PassPlan& plan, std::int64_t bytes) {
-  const Convolution& c = program->convolution;
   plan.tile = plan.pass.out.space;
   while (true) {
     cut_levels(plan);
-    const double bands = static_cast<double>(c.groups) * static_cast<double>(padded_rows / rows_of(block));
-    double each = 0, pixels = 1, blocks = bands;  // blocks: where every phase has a part of one
+    double each = 0, pixels = 1;
+    Axes box;
     for (const std::int64_t elements : buffer_elements(plan)) each += static_cast<double>(elements * real);
     for (std::size_t a = 0; a < 3; ++a) {
       std::int64_t largest = 1;
       for (const Levels& one : plan.levels[a])
         for (const Interval& level : one) largest = std::max(largest, level.size());
       pixels *= static_cast<double>(largest);
-      blocks *= static_cast<double>(std::min(largest, taps[a].stride));
+      box[a] = largest;
     }
     const double most = static_cast<double>(most_inside);
     const auto axis = std::find_if(plan.tile.begin(), plan.tile.end(), [](std::int64_t size) { return size > 1; });
-    const double more = bands * pixels / columns_of(block, doubles);  // and those that are full
+    const auto [blocks, per_pixel] = convolver->blocks(box);
+    const double more = per_pixel * pixels;
     const bool possible = pixels <= most && blocks + more <= most_blocks;
     if ((possible && each <= static_cast<double>(bytes)) || axis == plan.tile.end()) {
       if (!possible) rejection = "one output needs more than 2^29 pixels of the convolution at once";
@@ -262,13 +234,9 @@ void Schedule::place_buffers() {
     }
     steps.push_back(of);
   }
-  const Convolution& c = program->convolution;
-  Layout weights;
-  weights.add(
-      static_cast<double>(c.in_channels) * static_cast<double>(padded_rows) * static_cast<double>(volume(c.kernel)),
-      static_cast<double>(real));
-  packed_size = packed_header + weights.size();
-  packed = layout.add(static_cast<double>(packed_size), 1.0);
+  const double weights = convolver->packed_bytes();
+  packed_size = static_cast<std::size_t>(std::min(weights, most_bytes));
+  packed = layout.add(weights, 1.0);
   if (program->kernel_change.any()) changed = layout.add(program->kernel_count, real);
   std::array<std::int64_t, buffers> elements{};
   std::int64_t strip_elements = 0;
@@ -304,25 +272,18 @@ void Schedule::place_buffers() {
     strips = layout.add(strip_blocks * strip_elements * pitch, real);
   }
   workspace = layout.size();
-  if (layout.overflow() || weights.overflow()) rejection = "the workspace passes 10^15 bytes";
+  if (layout.overflow()) rejection = "the workspace passes 10^15 bytes";
 }
 
-// On an H200 within a factor of two, by these: how much of the lanes' rate a block reaches, what it takes beside its
-// products, and what share of the memory's rate stages reach, whose values stay in the L2 cache.
+// On an H200 within a factor of two, by what share of the memory's rate stages reach, whose values stay in the L2
+// cache.
 void Schedule::predict() {
-  constexpr double block_seconds = 17e-6, streamed = 0.66, launch_seconds = 3e-6;
-  constexpr int blocks_at_once = 2;  // on a multiprocessor
-  const double busy = (block == Shape::wide ? 0.5 : block == Shape::middle ? 0.35 : 0.1) * (doubles ? 0.6 : 1);
+  constexpr double streamed = 0.66, launch_seconds = 3e-6;
   const Descriptor& asked = *program->asked;
   const auto batch = static_cast<double>(asked.input.batch), element = static_cast<double>(size_of(asked.dtype));
-  const double products = count_work(*program).needed * static_cast<double>(padded_rows) / static_cast<double>(rows);
-  const double rate = busy * device.multiprocessors * lanes(device, doubles) * device.clock;
-  const double blocks = batch * static_cast<double>(volume(program->conv.space)) / columns_of(block, doubles) *
-                        static_cast<double>(program->convolution.groups * (padded_rows / rows_of(block)));
   const double in_and_out = element * static_cast<double>(asked.input.count() + asked.output.count());
   const double memory = streamed * device.bandwidth;
-  const double once = std::max(products / rate + blocks * block_seconds / (blocks_at_once * device.multiprocessors),
-                               in_and_out / memory);
+  const double once = std::max(convolver->seconds(), in_and_out / memory);
   double launches = 2 + static_cast<double>(program->steps.size()), bytes = 0, convolutions = 0;
   for (const PassPlan& p : passes) {
     const double slabs = static_cast<double>(p.tiles()) * std::ceil(batch / static_cast<double>(p.images));
@@ -337,10 +298,7 @@ void Schedule::predict() {
 
 std::vector<std::string> Schedule::explain() const {
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("computes in {}, blocks of {} channels x {} positions", doubles ? "f64" : "f32",
-                              rows_of(block), columns_of(block, doubles)));
-  if (program->asked->precision == CONVT_FLOAT32_TF32 && program->asked->dtype == CONVT_F32)
-    lines.push_back("TF32 was allowed; this engine's products are float32's");
+  lines.push_back(convolver->explain());
   for (const PassPlan& p : passes) {
     std::string line = p.stages.front().convolves ? "convolution" : "stored values";
     for (const Stage& stage : p.stages) {

@@ -12,12 +12,14 @@
 
 #include "cuda/chain/bind.hpp"
 #include "cuda/common/device.hpp"
+#include "cuda/generic/convolver.hpp"
 #include "cuda/generic/params.hpp"
 
 namespace convt::core::cuda::generic {
 
 struct Setup {
   std::shared_ptr<const Program> program;
+  std::shared_ptr<const Convolver> convolver;
   DeviceProperties device;
   Between between = Between::store;
   std::int64_t slab_bytes = 0;  // of buffers between stages, and of what is kept between passes
@@ -32,7 +34,8 @@ struct Stage {
 
   bool convolves = false;
   std::size_t pool = no_pool;        // the step that it begins with
-  std::size_t begin = 0, end = 0;    // steps that work pixel by pixel
+  std::size_t fused = no_pool;       // the pool among the steps behind a convolution
+  std::size_t begin = 0, end = 0;    // steps that work pixel by pixel, a fused pool aside
   bool mixes = false;                // channels
   int from = outside, to = outside;  // slab buffers
 };
@@ -60,12 +63,10 @@ struct Schedule {
   static constexpr int conv_buffer = 2;
 
   std::shared_ptr<const Program> program;
+  std::shared_ptr<const Convolver> convolver;
   DeviceProperties device;
   bool doubles = false;
   std::int64_t real = sizeof(float);  // bytes of what is computed in
-  generic::Shape block = Shape::wide;
-  std::int64_t rows = 1, padded_rows = 1;  // of a group
-  std::array<TapAxis, 3> taps;
   std::vector<PassPlan> passes;
   std::int64_t flight = 1;       // images that go through all passes together
   bool store_in_output = false;  // values between passes are kept in the output
@@ -89,7 +90,6 @@ struct Schedule {
   int strip_pixels(const Stage& stage, std::int64_t channels) const;  // 0: the strip must be in global memory
 
  private:
-  void plan_convolution();
   void plan_stages(PassPlan& pass) const;
   void cut_levels(PassPlan& pass) const;
   void cut_slabs(PassPlan& pass, std::int64_t bytes);
@@ -98,8 +98,5 @@ struct Schedule {
   void place_buffers();
   void predict();
 };
-
-// Bytes before packed weights: whether all are finite.
-inline constexpr std::size_t packed_header = 256;
 
 }  // namespace convt::core::cuda::generic

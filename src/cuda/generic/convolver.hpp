@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The convolution of a schedule, with a chain behind it: what engines of CUDA devices differ in.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cuda/chain/bind.hpp"
+#include "cuda/common/device.hpp"
+
+namespace convt::core::cuda {
+
+// A slab of the convolution's result, through the chain, perhaps pooled and through another chain, to a view.
+struct ConvJob {
+  const void* input = nullptr;
+  const std::byte* packed = nullptr;  // the kernel
+  Slab slab;
+  View to;
+  Chain chain;
+  const Step* pool = nullptr;
+  Chain behind;
+  cudaStream_t stream = nullptr;
+};
+
+class Convolver {
+ public:
+  virtual ~Convolver() = default;
+
+  std::string rejection;  // why it cannot run the program's convolution
+
+  // A chain behind the convolution may mix channels where there are at most so many.
+  virtual std::int64_t mixed_channels() const = 0;
+  // The same in one launch: steps [begin, pool) behind the convolution, the pool, and then how many of [pool + 1, end)
+  // it takes; none where it cannot pool.
+  virtual std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const = 0;
+  // Blocks of a launch, at most: so many for any slab with this box of one image, and more for each pixel.
+  struct Blocks {
+    double least = 1, per_pixel = 1;
+  };
+  virtual Blocks blocks(const Axes& box) const = 0;
+  virtual double seconds() const = 0;       // predicted, of all images
+  virtual std::string explain() const = 0;  // a line
+
+  // From a kernel as the program convolves with it: the asked one, or a changed one in `dtype`.
+  virtual double packed_bytes() const = 0;
+  virtual void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const = 0;
+  virtual void convolve(const ConvJob& job) const = 0;
+};
+
+// Bytes before packed weights: whether all are finite.
+inline constexpr std::size_t packed_header = 256;
+
+// Where a box's first output is along an axis: its phase, and its position.
+struct Lead {
+  std::int64_t phase, position;
+};
+inline Lead lead_of(std::int64_t origin, std::int64_t padding, std::int64_t stride) {
+  const std::int64_t first = origin + padding;
+  const std::int64_t position = first / stride - (first % stride < 0);
+  return {first - position * stride, position};
+}
+
+namespace generic {
+
+// By plain kernels: any convolution.
+std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device);
+
+}  // namespace generic
+}  // namespace convt::core::cuda

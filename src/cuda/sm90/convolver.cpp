@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/sm90/convolver.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "base/error.hpp"
+
+namespace convt::core::cuda::sm90 {
+namespace {
+
+constexpr std::int64_t most_inside = std::int64_t{1} << 29;
+int clamp_inside(std::int64_t value) { return static_cast<int>(std::clamp(value, -most_inside, most_inside)); }
+
+// The place of an op in ops.def, by its type.
+template <class Wanted>
+constexpr int number_of() {
+  int number = -1, next = 0;
+#define CONVT_OP(name, Type)                            \
+  if (std::is_same_v<Wanted, ops::Type>) number = next; \
+  ++next;
+#include "epilogue/ops.def"
+#undef CONVT_OP
+  return number;
+}
+
+enum class Part { line, norm, gelu, relu, other };
+
+// The places of a short chain that steps take, one behind the other.
+class ShortOrder {
+ public:
+  enum Place { start, before_norm, norm, behind_norm, activation, last, nowhere };
+  Place take(Part part) {
+    Place to = nowhere;
+    // A line goes as early as it can: a norm or an activation may follow.
+    if (part == Part::line) to = at_ < before_norm ? before_norm : at_ < behind_norm ? behind_norm : last;
+    if (part == Part::norm) to = norm;
+    if (part == Part::gelu || part == Part::relu) to = activation;
+    if (to <= at_) to = nowhere;
+    at_ = to;
+    return to;
+  }
+
+ private:
+  Place at_ = start;
+};
+
+Part part_of(const Op& op) {
+  if (const auto* layer_norm = std::get_if<ops::LayerNorm>(&op)) return layer_norm->channels ? Part::norm : Part::other;
+  if (const auto* gelu = std::get_if<ops::Gelu>(&op)) return gelu->by_tanh ? Part::other : Part::gelu;
+  return std::holds_alternative<ops::Relu>(op) ? Part::relu : Part::other;
+}
+Part part_of(const Step& step) {
+  const Op* const op = std::get_if<Op>(&step.what);
+  return op == nullptr ? Part::line : part_of(*op);
+}
+// As bind_step() made it of such a step.
+template <class T>
+T op_of(const ChainStep& step) {
+  T op;
+  std::memcpy(&op, step.params.bytes, sizeof op);
+  return op;
+}
+Part part_of(const ChainStep& step) {
+  const bool channels = step.kind == ChainStep::map_channels, point = step.kind == ChainStep::pointwise;
+  if (step.kind == ChainStep::affine) return Part::line;
+  if (channels && step.op == number_of<ops::LayerNorm>()) return part_of(op_of<ops::LayerNorm>(step));
+  if (point && step.op == number_of<ops::Gelu>()) return part_of(op_of<ops::Gelu>(step));
+  return point && step.op == number_of<ops::Relu>() ? Part::relu : Part::other;
+}
+
+// Whether the chain is a short one, and which.
+bool shorten(const Chain& chain, int channels, ShortChain& to) {
+  ShortOrder order;
+  for (int i = 0; i < chain.count; ++i) {
+    const ChainStep& step = chain.steps[i];
+    const Part part = part_of(step);
+    const ShortOrder::Place place = order.take(part);
+    const ShortChain::Line line{static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
+    if (place == ShortOrder::nowhere) return false;
+    if (place == ShortOrder::before_norm) to.before_norm = line;
+    if (place == ShortOrder::behind_norm) to.behind_norm = line;
+    if (place == ShortOrder::last) to.last = line;
+    if (place == ShortOrder::norm) {
+      to.norm = 1;
+      to.each = 1.0f / static_cast<float>(channels);
+      to.eps = static_cast<float>(op_of<ops::LayerNorm>(step).eps);
+    }
+    if (place == ShortOrder::activation) to.activation = part == Part::gelu ? ShortChain::gelu : ShortChain::relu;
+  }
+  return true;
+}
+
+// Two elements at a time: phases come in pairs, rows begin at even elements, and so does the tensor.
+bool is_paired(const View& to, std::int64_t stride) {
+  const Strides& s = to.step;
+  const std::size_t element = to.dtype == CONVT_F32 ? 4 : 2;
+  return stride % 2 == 0 && s.w == 1 && s.n % 2 == 0 && s.c % 2 == 0 && s.d % 2 == 0 && s.h % 2 == 0 &&
+         reinterpret_cast<std::uintptr_t>(to.data) % (2 * element) == 0;
+}
+
+class HopperConvolver : public Convolver {
+ public:
+  HopperConvolver(std::shared_ptr<const Program> program, const DeviceProperties& device, const Choice& choice)
+      : program_(std::move(program)), device_(device), choice_(choice), g_(choice_.geometry) {}
+
+  std::int64_t mixed_channels() const override { return g_.columns; }
+  std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const override;
+  Blocks blocks(const Axes&) const override { return {1.0 * g_.bands, 1.0 * g_.bands}; }
+  double seconds() const override { return choice_.quick.seconds; }
+  std::string explain() const override;
+  double packed_bytes() const override {
+    return static_cast<double>(header()) + 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * row_bytes;
+  }
+  void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const override;
+  void convolve(const ConvJob& job) const override;
+
+ private:
+  std::size_t header() const {
+    const std::size_t shifts = 3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count());
+    return packed_header + (shifts + packed_header - 1) / packed_header * packed_header;
+  }
+  bool folds(const Step& step) const;
+  std::size_t short_steps(std::size_t begin, std::size_t end) const;  // of the program's, that make a short chain
+  void place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const;
+  void place_tile(const Tile& tile, ConvParams& p) const;
+
+  std::shared_ptr<const Program> program_;
+  DeviceProperties device_;
+  Choice choice_;
+  const Geometry& g_;
+};
+
+std::string HopperConvolver::explain() const {
+  const Tile& t = choice_.quick;
+  const convt_dtype dtype = program_->asked->dtype;
+  return fmt::format(
+      "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
+      dtype == CONVT_F32   ? "tf32"
+      : dtype == CONVT_F16 ? "f16"
+                           : "bf16",
+      g_.columns, t.print(), t.slot_bytes >> 10, t.slots, t.resident ? "" : " (again for each phase)",
+      t.stage_tiles * g_.columns * row_bytes >> 10, t.stages);
+}
+
+// A pool whose windows are the phases of a position.
+bool HopperConvolver::folds(const Step& step) const {
+  const Op* const op = std::get_if<Op>(&step.what);
+  const Convolution& c = program_->convolution;
+  if (op == nullptr || !can_fold(g_.columns) || !choice_.folded.rejection.empty() || volume(c.stride) == 1)
+    return false;
+  return std::visit(
+      [&]<class T>(const T& pool) {
+        if constexpr (std::is_same_v<T, ops::MaxPool> || std::is_same_v<T, ops::AvgPool>) {
+          const auto [size, stride, padding] = windows_of(pool, step.in);
+          bool whole = size == c.stride && stride == c.stride && padding == Axes{0, 0, 0};
+          for (std::size_t a = 0; a < 3; ++a) whole &= step.out.space[a] * size[a] <= step.in.space[a];
+          return whole;
+        }
+        return false;
+      },
+      *op);
+}
+
+std::size_t HopperConvolver::short_steps(std::size_t begin, std::size_t end) const {
+  ShortOrder order;
+  for (std::size_t i = begin; i < end; ++i) {
+    const Part part = part_of(program_->steps[i]);
+    const bool mixes_bands = part == Part::norm && g_.bands > 1;
+    if (mixes_bands || order.take(part) == ShortOrder::nowhere) return i - begin;
+  }
+  return end - begin;
+}
+
+std::optional<std::size_t> HopperConvolver::pools(std::size_t begin, std::size_t pool, std::size_t end) const {
+  if (!folds(program_->steps[pool]) || short_steps(begin, pool) != pool - begin) return std::nullopt;
+  return short_steps(pool + 1, end);
+}
+
+void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const {
+  PackParams p;
+  p.kernel = kernel;
+  p.dtype = dtype;
+  p.careful = static_cast<int*>(packed);
+  p.shifts = reinterpret_cast<int*>(static_cast<std::byte*>(packed) + packed_header);
+  p.weights = static_cast<std::byte*>(packed) + header();
+  for (int a = 0; a < 3; ++a) {
+    p.axis[a] = g_.taps[static_cast<std::size_t>(a)];
+    for (int r = 0; r < p.axis[a].stride; ++r) p.count[a][r] = static_cast<int>(p.axis[a].taps(r).count);
+  }
+  p.in_channels = g_.in_channels;
+  p.out_channels = g_.out_channels;
+  p.band = g_.columns;
+  p.bands = g_.bands;
+  p.chunks = g_.chunks;
+  p.taps = g_.tap_count();
+  launch_pack(p, program_->asked->dtype, stream);
+}
+
+void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const {
+  const Descriptor& asked = *program_->asked;
+  const Strides in = strides_of(asked.input_layout, asked.input);
+  const std::array<std::int64_t, 3> steps{in.d, in.h, in.w};
+  std::int64_t from = job.slab.images.begin * in.n;
+  for (std::size_t a = 0; a < 3; ++a) {
+    ConvAxis& axis = p.axis[a];
+    const std::int64_t stride = g_.taps[a].stride;
+    const Lead lead = lead_of(job.slab.box.origin[a], g_.padding[a], stride);
+    axis.taps = g_.taps[a];
+    axis.stride = static_cast<int>(stride);
+    axis.lead = static_cast<int>(lead.phase);
+    axis.size = static_cast<int>(job.slab.box.size[a]);
+    axis.tile = tile.size[a];
+    axis.tiles = (axis.size - 1) / (axis.tile * axis.stride) + 1;
+    axis.halo = tile.halo[a];
+    axis.first = static_cast<int>(reach_of(axis.taps, lead.phase).first);
+    axis.lowest = clamp_inside(-lead.position);
+    axis.inputs = std::max(clamp_inside(program_->convolution.input[a] - lead.position) - axis.lowest, 0);
+    axis.step = steps[a];
+    for (int r = 0, before = 0; r < axis.stride; ++r) {
+      axis.before[r] = before;
+      axis.count[r] = static_cast<int>(axis.taps.taps(r).count);
+      before += axis.count[r];
+    }
+    from += lead.position * axis.step;
+  }
+  p.input = static_cast<const std::byte*>(job.input) + from * g_.element;
+  p.there = job.input;
+  p.image_step = in.n;
+  p.channel_step = in.c;
+}
+
+void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
+  const auto [depth, height, width] = tile.blocks;
+  p.blocks = depth * height * width;
+  for (int b = 0; b < p.blocks; ++b) {
+    const std::array<int, 3> at{b / (height * width), b / width % height, b % width};
+    for (std::size_t a = 0; a < 3; ++a) p.origin[b][a] = at[a] * (tile.size[a] / tile.blocks[a]);
+  }
+  p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
+  p.group_rows = tile.group_axis == 0 ? tile.halo[1] * tile.halo[2] : tile.group_axis == 1 ? tile.halo[2] : 8;
+  p.halo_rows = tile.halo_rows;
+  p.slots = tile.slots;
+  p.slot_bytes = tile.slot_bytes;
+  p.stages = tile.stages;
+  p.stage_tiles = tile.stage_tiles;
+  p.resident = tile.resident;
+}
+
+void HopperConvolver::convolve(const ConvJob& job) const {
+  ConvParams p;
+  const bool quick = shorten(job.chain, g_.out_channels, p.quick) && shorten(job.behind, g_.out_channels, p.behind);
+  const Tile& tile = job.pool != nullptr ? choice_.folded : quick ? choice_.quick : choice_.strip;
+  assert(quick || job.pool == nullptr);
+  if (job.pool != nullptr) {
+    p.fold.kind = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what)) ? Fold::max : Fold::sum;
+    p.fold.each = 1.0f / static_cast<float>(volume(program_->convolution.stride));
+  }
+  place_axes(job, tile, p);
+  place_tile(tile, p);
+  p.careful = reinterpret_cast<const int*>(job.packed);
+  p.shifts = reinterpret_cast<const int*>(job.packed + packed_header);
+  p.weights = job.packed + header();
+  p.taps = g_.tap_count();
+  p.images = static_cast<int>(job.slab.images.size());
+  p.in_channels = g_.in_channels;
+  p.out_channels = g_.out_channels;
+  p.chunks = g_.chunks;
+  p.last_steps = g_.last_steps;
+  p.bands = g_.bands;
+  p.items = p.images * p.bands * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
+  p.paired = is_paired(job.to, g_.taps[2].stride);
+  p.to = job.to;
+  p.chain = job.chain;
+  const Launch how{static_cast<unsigned>(std::min(p.items, device_.multiprocessors)), job.stream,
+                   static_cast<std::size_t>(tile.shared)};
+  const convt_dtype dtype = program_->asked->dtype;
+  const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;
+  run(tile.way, g_.columns, p, how);
+}
+
+}  // namespace
+
+std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device,
+                                                const Choice& choice) {
+  return std::make_shared<const HopperConvolver>(std::move(program), device, choice);
+}
+
+}  // namespace convt::core::cuda::sm90

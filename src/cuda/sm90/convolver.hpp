@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda/generic/convolver.hpp"
+#include "cuda/sm90/tiles.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// One way of cutting: a tile for chains that run in registers, one for pools that run there too, and one for all
+// others.
+struct Choice {
+  Geometry geometry;
+  Tile quick, folded, strip;
+};
+
+std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device,
+                                                const Choice& choice);
+
+}  // namespace convt::core::cuda::sm90

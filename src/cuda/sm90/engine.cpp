@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/sm90/engine.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "cuda/generic/candidate.hpp"
+#include "cuda/sm90/convolver.hpp"
+#include "plan/environment.hpp"
+
+namespace convt::core {
+namespace {
+
+using namespace cuda::sm90;
+
+constexpr std::size_t most_candidates = 4;  // of tiles: the best ones by what they would cost
+
+// The cheapest first, rejected ones last.
+std::vector<Tile> sorted(std::vector<Tile> tiles) {
+  std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) {
+    return a.rejection.empty() != b.rejection.empty() ? a.rejection.empty() : a.seconds < b.seconds;
+  });
+  return tiles;
+}
+
+class Sm90Engine : public Engine {
+ public:
+  std::string_view name() const override { return "cuda-sm90"; }
+
+  std::vector<Candidate> candidates(const Request& request) const override {
+    Candidate none;
+    none.name = name();
+    Choice choice;
+    none.rejection = cuda::generic::why_unusable(request.location);
+    if (!none.rejection.empty()) return {none};
+    const cuda::DeviceProperties device = cuda::properties(request.location.index);
+    if (device.major != 9 || device.minor != 0) {
+      none.rejection = fmt::format("needs compute capability 9.0, this is {}.{}", device.major, device.minor);
+      return {none};
+    }
+    none.rejection = describe(*request.program, choice.geometry);
+    if (!none.rejection.empty()) return {none};
+    choice.strip = sorted(tiles_of(choice.geometry, Way::strip, device)).front();
+    none.rejection = choice.strip.rejection;
+    choice.folded = sorted(tiles_of(choice.geometry, Way::folded, device)).front();
+    const bool pairs = choice.geometry.taps[2].stride >= 2;
+    const std::vector<Tile> tiles = sorted(tiles_of(choice.geometry, pairs ? Way::paired : Way::single, device));
+    if (none.rejection.empty()) none.rejection = tiles.front().rejection;
+    if (!none.rejection.empty()) return {none};
+    return from_tiles(request, device, choice, tiles);
+  }
+
+ private:
+  std::vector<Candidate> from_tiles(const Request& request, const cuda::DeviceProperties& device, Choice choice,
+                                    const std::vector<Tile>& tiles) const {
+    const std::string_view wanted = environment().tile;
+    std::vector<Candidate> all;
+    for (const Tile& tile : tiles) {
+      Candidate none;
+      none.name = fmt::format("{} {}", name(), tile.print());
+      none.rejection = tile.rejection;
+      if (none.rejection.empty() && !wanted.empty() && tile.print() != wanted)
+        none.rejection = fmt::format("CONVT_TILE asks for {}", wanted);
+      if (!none.rejection.empty()) {
+        if (!wanted.empty()) all.push_back(none);
+        continue;
+      }
+      if (all.size() >= most_candidates) break;
+      choice.quick = tile;
+      const auto convolver = make_convolver(request.program, device, choice);
+      for (const Between between : cuda::generic::ways_between(*request.program))
+        all.push_back(
+            cuda::generic::candidate_of(none.name, {request.program, convolver, device, between, 0}, request));
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+const Engine& cuda_sm90_engine() {
+  static const Sm90Engine engine;
+  return engine;
+}
+
+}  // namespace convt::core

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hopper's instructions, by the names that the kernel speaks of them.
+#pragma once
+
+#include <cstdint>
+
+namespace convt::core::cuda::sm90 {
+
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// Barriers in shared memory, by address. A wait for parity 0 ends when the first phase has completed.
+__device__ inline void init_barrier(std::uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ inline void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ inline void arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ inline void arrive_expecting(std::uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ inline void wait(std::uint32_t barrier, int parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra over;\nbra again;\n"
+      "over:\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// Bytes, a multiple of 16, to shared memory; the barrier counts them.
+__device__ inline void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+// Makes this thread's stores to shared memory visible to matrix instructions.
+__device__ inline void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+template <int registers>
+__device__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers>
+__device__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+// An operand in shared memory: rows of 128 bytes, swizzled by address, in groups of 8 rows that are `group_rows` rows
+// apart. It may begin at any row; the descriptor's base offset stays 0. Moves are in units of 16 bytes: shared memory
+// is smaller than what the field holds, so that a sum does.
+struct Operand {
+  std::uint32_t place, layout;
+
+  __device__ Operand(std::uint32_t address, int group_rows)
+      : place(address >> 4 | 1U << 16), layout(1U << 30 | static_cast<std::uint32_t>(group_rows) * 8) {}
+  __device__ std::uint64_t moved(int units) const {
+    return static_cast<std::uint64_t>(layout) << 32 | (place + static_cast<std::uint32_t>(units));
+  }
+};
+
+__device__ inline void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int pending>
+__device__ void multiply_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
+
+enum class Format { tf32, f16, bf16 };
+
+#define CONVT_R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define CONVT_R16(i) CONVT_R4(i), CONVT_R4(i + 4), CONVT_R4(i + 8), CONVT_R4(i + 12)
+#define CONVT_S4 "{%0,%1,%2,%3"
+#define CONVT_S12 CONVT_S4 ",%4,%5,%6,%7,%8,%9,%10,%11"
+#define CONVT_S16 CONVT_S12 ",%12,%13,%14,%15"
+#define CONVT_S32 CONVT_S16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define CONVT_MULTIPLY(shape, types, sums, a_at, b_at, tail, ...)                                              \
+  asm volatile("{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\nwgmma.mma_async.sync.aligned." shape ".f32." types \
+               " " sums "}, " a_at ", " b_at ", add, 1, 1" tail ";\n}"                                         \
+               : __VA_ARGS__                                                                                   \
+               : "l"(a), "l"(b))
+#define CONVT_MULTIPLY_ALL(n, sums, a_at, b_at, ...)                                    \
+  if constexpr (format == Format::tf32)                                                 \
+    CONVT_MULTIPLY("m64n" n "k8", "tf32.tf32", sums, a_at, b_at, "", __VA_ARGS__);      \
+  else if constexpr (format == Format::f16)                                             \
+    CONVT_MULTIPLY("m64n" n "k16", "f16.f16", sums, a_at, b_at, ", 0, 0", __VA_ARGS__); \
+  else                                                                                  \
+    CONVT_MULTIPLY("m64n" n "k16", "bf16.bf16", sums, a_at, b_at, ", 0, 0", __VA_ARGS__)
+
+// 64 x n sums += 64 x 32 bytes of a times n x 32 bytes of b. Thread t of the warpgroup has, of row t/4 % 8 + t/32 * 16,
+// d[4*i] and d[4*i + 1], of columns 8*i + t%4*2 and the next; of the row 8 below, d[4*i + 2] and d[4*i + 3].
+template <Format format, int n>
+__device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b) {
+  static_assert(n == 8 || n == 24 || n == 32 || n == 64);
+  if constexpr (n == 8) {
+    CONVT_MULTIPLY_ALL("8", CONVT_S4, "%4", "%5", CONVT_R4(0));
+  } else if constexpr (n == 24) {
+    CONVT_MULTIPLY_ALL("24", CONVT_S12, "%12", "%13", CONVT_R4(0), CONVT_R4(4), CONVT_R4(8));
+  } else if constexpr (n == 32) {
+    CONVT_MULTIPLY_ALL("32", CONVT_S16, "%16", "%17", CONVT_R16(0));
+  } else {
+    CONVT_MULTIPLY_ALL("64", CONVT_S32, "%32", "%33", CONVT_R16(0), CONVT_R16(16));
+  }
+}
+
+#undef CONVT_R4
+#undef CONVT_R16
+#undef CONVT_S4
+#undef CONVT_S12
+#undef CONVT_S16
+#undef CONVT_S32
+#undef CONVT_MULTIPLY
+#undef CONVT_MULTIPLY_ALL
+
+}  // namespace convt::core::cuda::sm90

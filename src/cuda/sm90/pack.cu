@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights as matrix instructions read them, in the order in which they are streamed.
+#include "cuda/sm90/launchers.hpp"
+#include "cuda/sm90/work.cuh"
+
+namespace convt::core::cuda::sm90 {
+namespace {
+
+// The class of a tile, the tile's place in it, and the tap: [class][chunk][tap].
+struct TileOf {
+  int chunk, tap;    // tap: row-major, of the kernel
+  int first, index;  // first tap of the class, and the tap's place in it
+  int shift[3];
+};
+__device__ TileOf tile_of(const PackParams& p, int tile) {
+  int taps[3], kernel_behind = p.taps, done = 1, first = 0;
+  PhaseTaps phase[3];
+  for (int a = 0; a < 3; ++a) {
+    kernel_behind /= static_cast<int>(p.axis[a].kernel);
+    int r = 0;
+    while (first + done * p.count[a][r] * kernel_behind <= tile / p.chunks)
+      first += done * p.count[a][r++] * kernel_behind;
+    phase[a] = p.axis[a].taps(r);
+    taps[a] = p.count[a][r];
+    done *= taps[a];
+  }
+  TileOf result;
+  const int inside = tile - first * p.chunks;
+  result.chunk = inside / done;
+  result.first = first;
+  result.index = inside % done;
+  int rest = result.index, pitch = 1;
+  result.tap = 0;
+  for (int a = 2; a >= 0; --a) {
+    const int i = rest % taps[a];
+    rest /= taps[a];
+    result.tap += static_cast<int>(phase[a].first + i * phase[a].step) * pitch;
+    pitch *= static_cast<int>(p.axis[a].kernel);
+    result.shift[a] = static_cast<int>(phase[a].first_shift + i * phase[a].shift_step);
+  }
+  return result;
+}
+
+template <class E>
+__device__ E weight_at(const PackParams& p, std::int64_t index) {
+  if constexpr (sizeof(E) == sizeof(float))
+    return rounded_value(load<float>(p.kernel, index, p.dtype));
+  else
+    return at<E>(p.kernel, index);
+}
+
+// A block packs one tile.
+template <class E>
+__global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
+  constexpr int channels = row_bytes / static_cast<int>(sizeof(E));
+  const int tiles = p.taps * p.chunks;
+  const int band = static_cast<int>(blockIdx.x) / tiles, tile = static_cast<int>(blockIdx.x) % tiles;
+  const TileOf of = tile_of(p, tile);
+  if (band == 0 && of.chunk == 0 && threadIdx.x < 3)
+    p.shifts[(of.first + of.index) * 3 + threadIdx.x] = of.shift[threadIdx.x];
+  E* const to = static_cast<E*>(p.weights) + static_cast<std::int64_t>(blockIdx.x) * p.band * channels;
+  for (int i = threadIdx.x; i < p.band * channels; i += block_threads) {
+    const int column = i / channels, channel = i % channels;
+    const int in = of.chunk * channels + channel, out = band * p.band + column;
+    E weight{};
+    if (in < p.in_channels && out < p.out_channels)
+      weight = weight_at<E>(p, (static_cast<std::int64_t>(in) * p.out_channels + out) * p.taps + of.tap);
+    to[weight_place<E>(column, channel)] = weight;
+    if (!isfinite(to_real(weight))) atomicOr(p.careful, 1);
+  }
+}
+
+}  // namespace
+
+void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream) {
+  check(cudaMemsetAsync(p.careful, 0, sizeof(int), stream), "cudaMemsetAsync");
+  const auto kernel = element == CONVT_F32   ? pack_kernel<float>
+                      : element == CONVT_F16 ? pack_kernel<convt_f16>
+                                             : pack_kernel<convt_bf16>;
+  launch(kernel, "the kernel that packs weights", {static_cast<unsigned>(p.bands * p.taps * p.chunks), stream, 0}, p);
+}
+
+}  // namespace convt::core::cuda::sm90

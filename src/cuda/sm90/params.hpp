@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the Hopper convolution's kernels are told, by value.
+//
+// A block takes tiles of outputs, one after the other. A tile has `tile` positions along each axis, that is
+// tile*stride outputs: all phases (plan/phases.hpp) of these positions. What all of its taps read is one box of
+// inputs, the halo tile, [pixel][channel] in shared memory.
+#pragma once
+
+#include "cuda/chain/params.hpp"
+#include "plan/taps.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+inline constexpr int most_stride = 4;
+inline constexpr int consumers = 2;  // warpgroups
+inline constexpr int group_threads = 128;
+inline constexpr int producers = 2;
+inline constexpr int threads = (consumers + producers) * group_threads;
+inline constexpr int halo_warps = 7;        // of the producers; one more streams weights
+inline constexpr int row_bytes = 128;       // of a pixel's or an output channel's part of one chunk of input channels
+inline constexpr int step_bytes = 32;       // of such a row, for one matrix instruction
+inline constexpr int block_rows = 64;       // positions of one matrix instruction
+inline constexpr int most_blocks = 4;       // of a tile
+inline constexpr int most_taps = 4096;      // whose places are kept in shared memory
+inline constexpr int most_shared = 232448;  // bytes of a block's shared memory
+inline constexpr int shared_slack = 1024;   // to begin at a multiple of it
+inline constexpr int most_stages = 8, most_slots = 8;
+
+// One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride.
+struct ConvAxis {
+  TapAxis taps;
+  int stride = 1, lead = 0;
+  int size = 1;                                           // outputs
+  int tile = 1, tiles = 1;                                // positions of a tile; tiles of the box
+  int halo = 1;                                           // inputs of the halo tile
+  int first = 0;                                          // the halo tile begins so far from the tile's first position
+  int lowest = 0, inputs = 1;                             // position `lowest` is input 0; so many inputs follow
+  std::int64_t step = 0;                                  // from one input to the next, in elements
+  int count[most_stride] = {}, before[most_stride] = {};  // taps of a phase, and of all phases before it
+};
+
+// A chain that runs on accumulators in registers, in this order; every part of it may be missing.
+struct ShortChain {
+  enum Activation : int { none, gelu, relu };
+  struct Line {
+    const float *a = nullptr, *b = nullptr;  // by channel
+  };
+  Line before_norm, behind_norm, last;
+  int norm = 0;             // over channels
+  float each = 1, eps = 0;  // each: 1 / channels
+  Activation activation = none;
+};
+
+// A pool whose windows are the phases of a position.
+struct Fold {
+  enum Kind : int { none, sum, max };
+  Kind kind = none;
+  float each = 1;  // that a sum is multiplied by
+};
+
+struct ConvParams {
+  const void* input = nullptr;  // at the slab's first image and the first output's position
+  const void* there = nullptr;  // some element of the input: read where there is none
+  std::int64_t image_step = 0, channel_step = 0;
+  ConvAxis axis[3];
+  const int* careful = nullptr;   // not 0: some weight is not finite
+  const int* shifts = nullptr;    // by tap, along d, h and w
+  const void* weights = nullptr;  // [band][class][chunk][tap][output channel][row_bytes], swizzled
+  int taps = 1;
+  int images = 1;
+  int in_channels = 1, out_channels = 1;
+  int chunks = 1;      // of input channels
+  int last_steps = 1;  // matrix instructions along the last chunk; the others have 4
+  int bands = 1;       // of output channels
+  int items = 1;       // tiles x bands x images
+  int halo_rows = 1;
+  // Of blocks of 64 rows: 8 groups of 8 positions along w.
+  int group_rows = 8;               // from one group to the next, in the halo tile
+  int group_step[3] = {0, 0, 0};    // the same in positions
+  int blocks = 1;                   // of a tile
+  int origin[most_blocks][3] = {};  // of each block, in positions of the tile
+  int slots = 1, slot_bytes = 0;    // of halo chunks
+  int stages = 1, stage_tiles = 1;  // of weights; weight tiles of one stage
+  bool resident = true;             // slots hold all chunks of a tile until its last phase
+  bool paired = false;              // outputs of two neighbouring phases may be stored as one
+  View to;
+  ShortChain quick;
+  Fold fold;
+  ShortChain behind;  // the fold
+  Chain chain;        // where it is no short one
+};
+
+// From (in_channels, out_channels, taps) to what ConvParams::weights is, and the taps' shifts in the same order.
+struct PackParams {
+  const void* kernel = nullptr;
+  convt_dtype dtype = CONVT_F32;
+  void* weights = nullptr;
+  int *careful = nullptr, *shifts = nullptr;
+  TapAxis axis[3];
+  int count[3][most_stride] = {};  // taps of a phase
+  int in_channels = 1, out_channels = 1, band = 8, bands = 1, chunks = 1, taps = 1;
+};
+
+}  // namespace convt::core::cuda::sm90

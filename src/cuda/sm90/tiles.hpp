@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the Hopper engine cuts a convolution into tiles: candidates from a small table, and what each would cost.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda/common/device.hpp"
+#include "cuda/sm90/launchers.hpp"
+#include "plan/program.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// A convolution as the engine sees it.
+struct Geometry {
+  std::array<TapAxis, 3> taps;
+  Axes output{1, 1, 1}, padding{0, 0, 0};
+  std::array<int, 3> span{};  // inputs of a halo tile beyond its positions, for any first output
+  int element = 4;            // bytes
+  int in_channels = 1, out_channels = 1, chunks = 1, last_steps = 1;
+  int columns = 8, bands = 1;
+  std::int64_t batch = 1;
+
+  int tap_count() const;
+};
+// Fills in all of it, or says why the engine cannot take the program's convolution.
+std::string describe(const Program& program, Geometry& geometry);
+
+// Phases' inputs relative to their positions, where the first output is in phase `lead`.
+struct Reach {
+  std::int64_t first, last;
+};
+Reach reach_of(const TapAxis& axis, std::int64_t lead);
+
+struct Tile {
+  Way way = Way::strip;
+  std::string rejection;
+  int group_axis = 1;                  // groups of 8 positions along w follow each other along it
+  std::array<int, 3> blocks{1, 1, 1};  // of 64 positions
+  std::array<int, 3> size{1, 1, 1};    // in positions
+  std::array<int, 3> halo{1, 1, 1};
+  int halo_rows = 1, slots = 1, slot_bytes = 0, stages = 1, stage_tiles = 1;
+  bool resident = true;
+  int shared = 0;      // bytes of shared memory
+  double seconds = 0;  // predicted
+
+  std::string print() const;  // "h1x8x32": the group axis and the size
+};
+// Every tile of the table, rejected ones as well.
+std::vector<Tile> tiles_of(const Geometry& geometry, Way way, const DeviceProperties& device);
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What blocks work on: items, phases, positions; and elements as matrix instructions take them.
+#pragma once
+
+#include "cuda/chain/element.cuh"
+#include "cuda/common/block.hpp"
+#include "cuda/sm90/params.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// A tile of an image, and a band of output channels.
+struct Item {
+  int image, band, tile[3];
+};
+__device__ inline Item item_at(const ConvParams& p, int index) {
+  asm volatile("" : "+r"(index));  // found again where it is needed: registers are short
+  Item item;
+  item.band = index % p.bands;
+  index /= p.bands;
+#pragma unroll
+  for (int a = 2; a >= 0; --a) {
+    item.tile[a] = index % p.axis[a].tiles;
+    index /= p.axis[a].tiles;
+  }
+  item.image = index;
+  return item;
+}
+
+// Of an axis: those that occur. Phases are counted from that of the box's first output.
+__device__ inline int phases(const ConvAxis& axis) { return min(axis.stride, axis.size); }
+template <class F>
+__device__ void for_each_phase(const ConvParams& p, F&& f) {
+  for (int d = 0; d < phases(p.axis[0]); ++d)
+    for (int h = 0; h < phases(p.axis[1]); ++h)
+      for (int w = 0; w < phases(p.axis[2]); ++w) f(d, h, w);
+}
+
+// One phase of every axis.
+struct Class {
+  int taps, first;  // first: of its taps, among all
+  int row;          // of the halo tile, that the tile's first position is at
+};
+__device__ inline Class class_at(const ConvParams& p, int d, int h, int w) {
+  const int number[3] = {d, h, w};
+  Class c{1, 0, 0};
+  int behind = p.taps;  // taps of all axes that are not done
+#pragma unroll
+  for (int a = 0; a < 3; ++a) {
+    const ConvAxis& axis = p.axis[a];
+    const int wrapped = axis.lead + number[a] >= axis.stride, phase = axis.lead + number[a] - wrapped * axis.stride;
+    behind /= static_cast<int>(axis.taps.kernel);
+    c.first += c.taps * axis.before[phase] * behind;
+    c.taps *= axis.count[phase];
+    c.row = c.row * axis.halo + wrapped - axis.first;
+  }
+  return c;
+}
+
+// A row of a block, as a position of the tile.
+__device__ inline int position_at(const ConvParams& p, int block, int row, int a) {
+  return p.origin[block][a] + row / 8 * p.group_step[a] + (a == 2 ? row % 8 : 0);
+}
+
+// Each thread has two rows of a block, n / 4 columns of each; four neighbouring threads have all columns of a row.
+template <int n>
+struct Sums {
+  static constexpr int pairs = n / 8;
+  __device__ static int row(int half) {
+    return threadIdx.x % group_threads / warp_threads * 16 + threadIdx.x % warp_threads / 4 + half * 8;
+  }
+  __device__ static int column(int pair) { return pair * 8 + threadIdx.x % 4 * 2; }
+};
+
+// The output of a row of a block; its image is -1 where there is none.
+__device__ inline Pixel pixel_at(const ConvParams& p, const Item& item, const int (&phase)[3], int block, int row) {
+  int out[3];
+  bool inside = true;
+#pragma unroll
+  for (int a = 0; a < 3; ++a) {
+    const ConvAxis& axis = p.axis[a];
+    out[a] = (item.tile[a] * axis.tile + position_at(p, block, row, a)) * axis.stride + phase[a];
+    inside &= out[a] < axis.size;
+  }
+  return {inside ? item.image : -1, out[0], out[1], out[2]};
+}
+
+// To nearest, as matrix instructions cut off what is left of a float.
+__device__ inline unsigned rounded(float x) {
+  unsigned bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
+__device__ inline uint4 rounded_vector(const float* x) {
+  return {rounded(x[0]), rounded(x[1]), rounded(x[2]), rounded(x[3])};
+}
+template <class E>
+__device__ uint4 rounded_vector(const E* x) {
+  const auto pair = [&](int i) { return x[i].bits | static_cast<unsigned>(x[i + 1].bits) << 16; };
+  return {pair(0), pair(2), pair(4), pair(6)};
+}
+__device__ inline float rounded_value(float x) { return __uint_as_float(rounded(x)); }
+template <class E>
+__device__ float rounded_value(E x) {
+  return to_real(x);
+}
+
+// From a tile of weights' beginning to a weight, in elements.
+template <class E>
+__device__ int weight_place(int column, int channel) {
+  constexpr int each = 16 / static_cast<int>(sizeof(E));
+  return column * (row_bytes / static_cast<int>(sizeof(E))) + (channel / each ^ column % 8) * each + channel % each;
+}
+
+}  // namespace convt::core::cuda::sm90

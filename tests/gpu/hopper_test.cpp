@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Hopper engine: shapes at the edges of its tiles, with the checks of `convt verify`; every tile that there is.
+#include <sstream>
+
+#include "check.hpp"
+#include "gpu/support.hpp"
+#include "support/environment.hpp"
+
+namespace convt::testing {
+namespace {
+
+const std::string engine_name = "cuda-sm90";
+
+class Hopper : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    cudaDeviceProp device{};
+    ASSERT_EQ(cudaGetDeviceProperties(&device, 0), cudaSuccess);
+    if (device.major != 9 || device.minor != 0) GTEST_SKIP() << "no GPU of compute capability 9.0";
+  }
+};
+
+const std::vector<std::string> modes = {"dtype=f32 precision=tf32", "dtype=f16", "dtype=bf16"};
+
+// Channels that fill rows and columns and that do not, one chunk and several, phases with and without taps, short
+// chains and others, pools that fold and that do not.
+const std::vector<std::string> shapes = {
+    "1d batch=3 channels=20->40 input=300 kernel=9 stride=4 padding=2 | bias | silu",
+    "1d channels=1->1 input=1 kernel=1",
+    "2d channels=16->8 input=8x8 kernel=1",
+    "2d batch=2 channels=64->64 input=37x45 kernel=3x7",
+    "2d batch=2 channels=48->24 input=9x11 kernel=3",
+    "2d channels=5->3 input=9x11 kernel=3x2 padding=1x0 output_layout=channels_last input_layout=channels_last",
+    "2d channels=200->150 input=9x10 kernel=3 stride=3 padding=1 | bias | relu",
+    "2d channels=700->260 input=9x10 kernel=3 stride=2 padding=1 | softmax",
+    "2d channels=33->65 input=9x10 kernel=2 stride=4 padding=1 dilation=3 | instance_norm | relu",
+    "2d batch=2 channels=40->20 input=20x33 kernel=5 stride=2x3 | bias | layer_norm(channels, affine) | gelu | mul(3)",
+    "3d batch=2 channels=32->64 input=5x9x11 kernel=4 stride=2 padding=1",
+    "3d batch=2 channels=32->64 input=5x9x12 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu | mul(0.5)",
+    "3d batch=2 channels=32->64 input=6x10x11 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | "
+    "avg_pool(2) | gelu",
+    "3d batch=2 channels=32->64 input=7x10x11 kernel=5 stride=2 padding=2 | bias | max_pool(2) | max_pool(3) | sum",
+    "2d batch=2 channels=24->30 input=21x19 kernel=3 stride=3 padding=2 | relu | max_pool(3) | layer_norm(channels)",
+    "2d batch=2 channels=24->30 input=21x19 kernel=2 stride=3 padding=0 output_padding=1 | avg_pool(3) | silu",
+    "2d batch=2 channels=24->30 input=21x19 kernel=3 stride=2 | relu | max_pool(2, stride=3) | tanh",
+};
+
+void check(const std::string& text, std::uint64_t seed, cudaStream_t stream) {
+  cli::CaseReport report;
+  try {
+    report = cli::check_case(text, seed, on_gpu, stream);
+  } catch (const Error& error) {
+    report.defect = error.what();
+  }
+  EXPECT_EQ(report.defect, "") << text << ", seed " << seed;
+  EXPECT_EQ(report.engine, engine_name) << text;
+}
+
+TEST_F(Hopper, Shapes) {
+  std::vector<std::string> texts;
+  for (const std::string& mode : modes)
+    for (const std::string& shape : shapes)
+      texts.push_back("conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2));
+  constexpr std::size_t seeds = 6;  // with and without values that are not finite
+  in_parallel(texts.size() * seeds,
+              [&](std::size_t i, cudaStream_t stream) { check(texts[i / seeds], i % seeds, stream); });
+}
+
+// Names of the engine's tiles, whether or not they can be used, from what a plan explains.
+std::vector<std::string> tiles_of(const std::string& text) {
+  const WithVariable all("CONVT_TILE", "none");
+  std::istringstream lines(gpu_plan(text).explain());
+  std::vector<std::string> tiles;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string engine, tile;
+    words >> engine >> tile;
+    if (engine == engine_name && line.find("CONVT_TILE asks") != std::string::npos) tiles.push_back(tile);
+  }
+  return tiles;
+}
+
+TEST_F(Hopper, EveryTile) {
+  const Stream stream;
+  for (const std::string mode : {modes[0], modes[2]})
+    for (const std::string shape : {"3d channels=32->24 input=9x20x35 kernel=3 padding=1",
+                                    "3d channels=16->32 input=9x17x33 kernel=3 stride=2 padding=1 | bias | relu"}) {
+      const std::string text = "conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2);
+      const std::vector<std::string> tiles = tiles_of(text);
+      EXPECT_GE(tiles.size(), 6U) << text;
+      for (const std::string& tile : tiles) {
+        const WithVariable forced("CONVT_TILE", tile);
+        check(text, 1, stream);
+      }
+    }
+}
+
+}  // namespace
+}  // namespace convt::testing
