@@ -6,7 +6,9 @@
 //   CONVT_GPU_SEED   of the first (1)
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <sstream>
 
@@ -103,6 +105,73 @@ TEST_F(GpuCases, Shapes) { check_all("shapes", with_seeds(shape_cases(), 3)); }
 TEST_F(GpuCases, InfinitiesStayWhereTheyReach) { check_all("infinities", with_seeds(infinity_cases(), 15)); }
 
 TEST_F(GpuCases, WholeImages) { check_all("whole images", with_seeds(whole_image_cases())); }
+
+// Smaller slabs, fewer images at a time, and norms over space that compute their inputs again.
+TEST_F(GpuCases, LittleWorkspace) {
+  std::vector<std::string> texts = whole_image_cases();
+  texts.push_back(
+      "conv_transpose3d batch=2 channels=8->12 input=20x30x40 kernel=3 stride=2 padding=1 | relu | max_pool(3, "
+      "stride=2, "
+      "padding=1) | avg_pool(2) | layer_norm(channels) | tanh");
+  std::atomic<int> planned = 0, recomputing = 0, cut = 0;
+  in_parallel(texts.size(), [&](std::size_t i, cudaStream_t stream) {
+    const std::size_t whole = gpu_plan(texts[i]).workspace_size();
+    for (const std::size_t share : {2, 8, 32, 128}) {
+      PlanOptions options = on_gpu;
+      options.workspace_limit = std::max<std::size_t>(whole / share, 1);
+      try {
+        const std::string text = Plan::from_text(texts[i], options).explain();
+        if (explained(text, "chosen").find("recompute") != std::string::npos) ++recomputing;
+        if (text.find("slabs of") != std::string::npos) ++cut;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::unsupported) << error.what();
+        continue;
+      }
+      ++planned;
+      EXPECT_EQ(cli::check_case(texts[i], share, options, stream).defect, "")
+          << texts[i] << ", " << options.workspace_limit << " bytes";
+    }
+  });
+  EXPECT_GT(planned, 10);
+  EXPECT_GT(recomputing, 0);
+  EXPECT_GT(cut, 0);
+}
+
+// Zeros outside the image never meet weights that are not finite.
+TEST_F(GpuCases, WeightsThatAreNotFinite) {
+  const Stream stream;
+  for (const std::string text :
+       {"conv_transpose2d channels=6->5 input=7x9 kernel=3 stride=2 padding=1",
+        "conv_transpose2d channels=6->4 input=7x9 kernel=2 stride=3 groups=2 padding=1 | bias | relu",
+        "conv_transpose3d precision=tf32 batch=2 channels=9->33 input=4x5x6 kernel=3 padding=1",
+        "conv_transpose2d dtype=f16 channels=16->8 input=9x17 kernel=4 stride=2 padding=1 | relu",
+        "conv_transpose1d dtype=bf16 channels=3->3 input=40 kernel=5 dilation=2 stride=2",
+        "conv_transpose1d dtype=f64 channels=3->3 input=40 kernel=5 padding=2"})
+    for (const double value : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+      Plan plan = gpu_plan(text), reference = Plan::from_text(text, {.engine = "reference"});
+      cli::Inputs inputs = cli::make_inputs(plan, 1, Fill::unit);
+      std::visit(
+          [&](auto& kernel) { kernel[1] = from_double<typename std::decay_t<decltype(kernel)>::value_type>(value); },
+          inputs.kernel);
+      cli::Execution here(plan, inputs, {.place = place_of(stream)}), there(reference, inputs);
+      here.execute();
+      there.execute();
+      EXPECT_EQ(here.defect(), "") << text;
+      const std::vector<double> got = here.output(), expected = there.output();
+      std::size_t finite = 0, different = 0;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        finite += std::isfinite(expected[i]) ? 1 : 0;
+        const bool same =
+            std::isfinite(expected[i])
+                ? std::abs(got[i] - expected[i]) <= 0.02 * (1 + std::abs(expected[i]))
+                : std::isnan(got[i]) == std::isnan(expected[i]) && (std::isnan(got[i]) || got[i] == expected[i]);
+        different += same ? 0 : 1;
+      }
+      EXPECT_EQ(different, 0U) << text << ", " << value;
+      EXPECT_GT(finite, 0U) << text;
+      EXPECT_LT(finite, expected.size()) << text;
+    }
+}
 
 TEST_F(GpuCases, NamedProblems) {
   std::vector<std::string> texts;

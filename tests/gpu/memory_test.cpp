@@ -33,6 +33,24 @@ TEST_F(GpuMemories, RepeatedCallsTakeNothing) {
   }
 }
 
+// Memory that a call took and gave back would show in the pool's high-water mark.
+TEST_F(GpuMemories, RepeatedCallsAllocateNothing) {
+  cudaMemPool_t pool = nullptr;
+  CUDA_OK(cudaDeviceGetMemPool(&pool, 0));
+  for (const std::string& text : chain_cases()) {
+    const Stream stream;
+    GpuRun run(text, 1, {.place = place_of(stream)});
+    run.execution.execute();
+    std::uint64_t used = 0, most = 0;
+    CUDA_OK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+    CUDA_OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &most));
+    for (int repeat = 0; repeat < 5; ++repeat) run.execution.launch();
+    CUDA_OK(cudaStreamSynchronize(stream));
+    CUDA_OK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &most));
+    EXPECT_EQ(most, used) << text;
+  }
+}
+
 // While some stream is captured in global mode, calls that may allocate, free or wait fail, whatever their stream.
 TEST_F(GpuMemories, RepeatedCallsMakeNoUnsafeCalls) {
   const Stream captured;

@@ -22,6 +22,8 @@ int put_op(const Op& any, OpBytes<size>& bytes) {
   std::visit(
       [&]<class T>(const T& op) {
         static_assert(std::is_trivially_copyable_v<T>);
+        static_assert(sizeof(T) <=
+                      (std::derived_from<T, Pool> ? sizeof(PoolParams::params) : sizeof(ChainStep::params)));
         if constexpr (sizeof(T) <= size) std::memcpy(bytes.bytes, &op, sizeof op);
         assert(sizeof(T) <= size);
       },

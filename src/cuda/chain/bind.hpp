@@ -36,7 +36,7 @@ std::int64_t offset_of(const Strides& step, const Slab& slab, std::int64_t first
 // The slab's part of a tensor.
 View view_of(void* data, convt_dtype dtype, const Strides& step, const Slab& slab, std::int64_t first_image = 0);
 
-// A step that works pixel by pixel, on a slab of its values. `real` is T's dtype.
+// A step that works pixel by pixel, on a slab of its values.
 ChainStep bind_step(const Program& program, std::size_t step, const Call& call, const StepData& data, const Slab& slab);
 // A step that mixes the channels of a pixel.
 bool mixes_channels(const Step& step);

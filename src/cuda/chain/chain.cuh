@@ -22,18 +22,23 @@ __device__ inline WindowPart window_at(const PoolAxis& axis, int out, bool whole
   return {static_cast<int>(begin - axis.origin), static_cast<int>(end - axis.origin), static_cast<double>(counted)};
 }
 
-// Rows first, so that sums over large windows stay short.
-template <class T, class Op>
-__device__ T pool_window(const Op& op, const View& from, std::int64_t base, const WindowPart (&part)[3]) {
-  T folded = op.template start<T>();
+// Folded as V: sums over large windows lose digits in floats.
+template <class V, class T, class Op>
+__device__ T pool_window_as(const Op& op, const View& from, std::int64_t base, const WindowPart (&part)[3]) {
+  V folded = op.template start<V>();
   for (int d = part[0].begin; d < part[0].end; ++d)
     for (int h = part[1].begin; h < part[1].end; ++h) {
       const std::int64_t row = base + d * from.step.d + h * from.step.h;
-      T line = op.template start<T>();
-      for (int w = part[2].begin; w < part[2].end; ++w) line = op.join(line, at<T>(from.data, row + w * from.step.w));
-      folded = op.join(folded, line);
+      for (int w = part[2].begin; w < part[2].end; ++w)
+        folded = op.join(folded, static_cast<V>(at<T>(from.data, row + w * from.step.w)));
     }
-  return op.result(folded, static_cast<T>(part[0].counted * part[1].counted * part[2].counted));
+  return static_cast<T>(op.result(folded, static_cast<V>(part[0].counted * part[1].counted * part[2].counted)));
+}
+template <class T, class Op>
+__device__ T pool_window(const Op& op, const View& from, std::int64_t base, const WindowPart (&part)[3]) {
+  constexpr double large = 256;
+  const bool doubles = part[0].counted * part[1].counted * part[2].counted > large;
+  return doubles ? pool_window_as<double, T>(op, from, base, part) : pool_window_as<T, T>(op, from, base, part);
 }
 
 template <class T>

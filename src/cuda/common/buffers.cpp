@@ -77,15 +77,19 @@ DeviceBuffer Buffers::allocate(int device, cudaStream_t stream, std::size_t byte
   cudaError_t error = cudaMallocAsync(&fresh.data, bytes, stream);
   if (error == cudaErrorMemoryAllocation) {
     ignore(error);
-    drop(take_all(device));
-    if (const cudaStream_t reap = reaper(device)) ignore(cudaStreamSynchronize(reap));
-    cudaMemPool_t pool = nullptr;
-    if (cudaDeviceGetMemPool(&pool, device) == cudaSuccess) ignore(cudaMemPoolTrimTo(pool, 0));
+    release(device);
     error = cudaMallocAsync(&fresh.data, bytes, stream);
   }
   if (error != cudaSuccess) ignore(cudaEventDestroy(fresh.free));
   check(error, "memory for the workspace");
   return fresh;
+}
+
+void Buffers::release(int device) noexcept {
+  drop(take_all(device));
+  if (const cudaStream_t reap = reaper(device)) ignore(cudaStreamSynchronize(reap));
+  cudaMemPool_t pool = nullptr;
+  if (cudaDeviceGetMemPool(&pool, device) == cudaSuccess) ignore(cudaMemPoolTrimTo(pool, 0));
 }
 
 void Buffers::give_back(DeviceBuffer buffer, cudaStream_t stream) noexcept {
@@ -165,6 +169,9 @@ void Buffers::clear() noexcept {
     if (process_ != getpid()) return;
   }
   drop(all);
+  for (int device = 0; device < most_devices; ++device)
+    if (cudaStream_t& stream = reapers_[static_cast<std::size_t>(device)]; stream != nullptr)
+      free_on(device, [&] { ignore(cudaStreamDestroy(std::exchange(stream, nullptr))); });
 }
 
 Scratch::Scratch(int device, cudaStream_t stream, std::size_t bytes) : stream_(stream) {
@@ -186,7 +193,13 @@ Scratch::~Scratch() {
 
 DeviceMemory::DeviceMemory(int device, std::size_t bytes) : device_(device) {
   const OutsideCaptures outside;
-  check(cudaMalloc(&data_, std::max<std::size_t>(bytes, 1)), "memory for the packed kernel");
+  cudaError_t error = cudaMalloc(&data_, std::max<std::size_t>(bytes, 1));
+  if (error == cudaErrorMemoryAllocation) {
+    ignore(error);
+    buffers.object.release(device);
+    error = cudaMalloc(&data_, std::max<std::size_t>(bytes, 1));
+  }
+  check(error, "memory for the packed kernel");
 }
 DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), device_(other.device_) {}

@@ -32,6 +32,9 @@ class Buffers {
   // Behind the stream's work so far.
   void give_back(DeviceBuffer buffer, cudaStream_t stream) noexcept;
 
+  // All that is kept on a device, back to it; waits until it is.
+  void release(int device) noexcept;
+
   void clear() noexcept;
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }

@@ -62,8 +62,9 @@ DeviceGuard::~DeviceGuard() {
 }
 
 DeviceProperties properties(int device) {
-  static std::mutex mutex;
-  static std::map<int, DeviceProperties> known;
+  // Never destroyed: calls of other threads may outlive main().
+  static std::mutex& mutex = *new std::mutex;
+  static auto& known = *new std::map<int, DeviceProperties>;
   const std::lock_guard lock(mutex);
   const auto found = known.find(device);
   if (found != known.end() && found->second.unusable.empty()) return found->second;

@@ -79,15 +79,17 @@ void GenericExecutable<T>::pack_kernel(const void* kernel, void* stream_handle) 
   const DeviceGuard guard(device_);
   if (is_capturing(stream))
     throw Error(CONVT_UNSUPPORTED, "packing a kernel waits for the device and cannot be captured: pack it before");
-  // Where it was packed before stays its place, for graphs that read it; nobody may read it now.
-  if (packed_.data() == nullptr)
-    packed_ = DeviceMemory(device_, s_->packed_size);
-  else
-    check(cudaDeviceSynchronize(), "waiting for executions that read the packed kernel");
   const bool changes = s_->program->kernel_change.any();
   const Scratch changed(device_, stream, changes ? static_cast<std::size_t>(s_->program->kernel_count * s_->real) : 0);
-  pack(kernel, changed.data(), packed_.data(), stream);
+  // Where it was packed before stays its place, for graphs that read it; nobody may read it now.
+  DeviceMemory fresh;
+  if (packed_.data() == nullptr)
+    fresh = DeviceMemory(device_, s_->packed_size);
+  else
+    check(cudaDeviceSynchronize(), "waiting for executions that read the packed kernel");
+  pack(kernel, changed.data(), fresh.data() == nullptr ? packed_.data() : fresh.data(), stream);
   check(cudaStreamSynchronize(stream), "packing the kernel");
+  if (fresh.data() != nullptr) packed_ = std::move(fresh);
 }
 
 template <class T>

@@ -36,7 +36,6 @@ struct ConvParams {
   int images = 1, groups = 1;
   int depth = 1;                  // input channels of a group
   int rows = 1, padded_rows = 1;  // output channels of a group; the same, to whole blocks
-  int tiles = 1;                  // blocks along the positions of one phase, at most
   View to;
   Chain chain;
 };

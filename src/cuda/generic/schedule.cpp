@@ -206,6 +206,10 @@ void Schedule::plan_store(std::int64_t bytes) {
     }
     if (p.pass.source == Pass::Source::store)
       for (std::size_t i = p.pass.begin; i < p.pass.end; ++i) store_in_output &= !is_pool(program->steps[i]);
+    const Axes& measured = p.pass.out.space;
+    if (p.pass.sink != Pass::Sink::output && *std::max_element(measured.begin(), measured.end()) >= std::int64_t{1}
+                                                                                                        << 31)
+      rejection = "a norm or an average over space has an axis of 2^31 or more";
     if (p.pass.sink != Pass::Sink::output)
       kept += static_cast<double>(region_count(program->steps[p.pass.end])) * (sizeof(Moments) + 2.0 * sizeof(double));
   }
