@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant_
   using E = typename Kind::Element;
   constexpr int tile_bytes = Kind::columns * row_bytes;
   extern __shared__ unsigned char dynamic[];
-  __shared__ alignas(8) std::uint64_t barriers[2 * (most_slots + most_stages)];
+  __shared__ alignas(8) std::uint64_t barriers[barrier_bytes / 8];
   unsigned char* const memory = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
   unsigned char* const weights = memory + p.slots * p.slot_bytes;
   unsigned char* const behind = weights + p.stages * p.stage_tiles * tile_bytes;
@@ -349,7 +349,8 @@ template <class Kind>
 void launch_kind(const ConvParams& params, const Launch& how) {
   static_assert(sizeof params <= 4096);
   constexpr auto* kernel = conv_kernel<Kind>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared)),
+  // The same for every launch: other threads launch this kernel too.
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
         "the shared memory of Hopper's convolution");
   void* arguments[] = {const_cast<ConvParams*>(&params)};
   check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(how.grid), dim3(threads), arguments, how.shared,

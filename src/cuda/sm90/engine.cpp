@@ -65,7 +65,7 @@ class Sm90Engine : public Engine {
         if (!wanted.empty()) all.push_back(none);
         continue;
       }
-      if (all.size() >= most_candidates) break;
+      if (wanted.empty() && all.size() >= most_candidates) break;
       choice.quick = tile;
       const auto convolver = make_convolver(request.program, device, choice);
       for (const Between between : cuda::generic::ways_between(*request.program))

@@ -93,7 +93,7 @@ __device__ void run_short(const ShortChain& chain, int first, int channels, floa
   if (chain.norm != 0) normalise<n>(channels, chain.each, chain.eps, x);
   apply_line<n>(chain.behind_norm, first, channels, x);
   if (chain.activation == ShortChain::gelu) {
-    constexpr int at_once = n >= 16 ? 8 : 4;
+    constexpr int at_once = n % 16 == 0 ? 8 : 4;
 #pragma unroll
     for (int i = 0; i < n / 2; i += at_once) apply_gelu<at_once>(x + i);
   } else if (chain.activation == ShortChain::relu) {

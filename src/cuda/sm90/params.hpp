@@ -16,15 +16,16 @@ inline constexpr int consumers = 2;  // warpgroups
 inline constexpr int group_threads = 128;
 inline constexpr int producers = 2;
 inline constexpr int threads = (consumers + producers) * group_threads;
-inline constexpr int halo_warps = 7;        // of the producers; one more streams weights
-inline constexpr int row_bytes = 128;       // of a pixel's or an output channel's part of one chunk of input channels
-inline constexpr int step_bytes = 32;       // of such a row, for one matrix instruction
-inline constexpr int block_rows = 64;       // positions of one matrix instruction
-inline constexpr int most_blocks = 4;       // of a tile
-inline constexpr int most_taps = 4096;      // whose places are kept in shared memory
-inline constexpr int most_shared = 232448;  // bytes of a block's shared memory
-inline constexpr int shared_slack = 1024;   // to begin at a multiple of it
+inline constexpr int halo_warps = 7;       // of the producers; one more streams weights
+inline constexpr int row_bytes = 128;      // of a pixel's or an output channel's part of one chunk of input channels
+inline constexpr int step_bytes = 32;      // of such a row, for one matrix instruction
+inline constexpr int block_rows = 64;      // positions of one matrix instruction
+inline constexpr int most_blocks = 4;      // of a tile
+inline constexpr int most_taps = 4096;     // whose places are kept in shared memory
+inline constexpr int shared_slack = 1024;  // to begin at a multiple of it
 inline constexpr int most_stages = 8, most_slots = 8;
+inline constexpr int barrier_bytes = 2 * (most_slots + most_stages) * 8;
+inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, beside barriers
 
 // One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride.
 struct ConvAxis {
