@@ -32,7 +32,7 @@ const std::vector<std::string> shapes = {
     "2d channels=16->8 input=8x8 kernel=1",
     "2d batch=2 channels=64->64 input=37x45 kernel=3x7",
     "2d batch=2 channels=48->24 input=9x11 kernel=3",
-    "2d channels=5->3 input=9x11 kernel=3x2 padding=1x0 output_layout=channels_last input_layout=channels_last",
+    "2d channels=5->3 input=9x11 kernel=3x2 padding=1x0 layout=channels_last",
     "2d channels=200->150 input=9x10 kernel=3 stride=3 padding=1 | bias | relu",
     "2d channels=700->260 input=9x10 kernel=3 stride=2 padding=1 | softmax",
     "2d channels=33->65 input=9x10 kernel=2 stride=4 padding=1 dilation=3 | instance_norm | relu",
@@ -43,7 +43,7 @@ const std::vector<std::string> shapes = {
     "avg_pool(2) | gelu",
     "3d batch=2 channels=32->64 input=7x10x11 kernel=5 stride=2 padding=2 | bias | max_pool(2) | max_pool(3) | sum",
     "2d batch=2 channels=24->30 input=21x19 kernel=3 stride=3 padding=2 | relu | max_pool(3) | layer_norm(channels)",
-    "2d batch=2 channels=24->30 input=21x19 kernel=2 stride=3 padding=0 output_padding=1 | avg_pool(3) | silu",
+    "2d batch=2 channels=24->30 input=21x19 kernel=2 stride=3 padding=0 output_padding=1 | relu | avg_pool(3) | silu",
     "2d batch=2 channels=24->30 input=21x19 kernel=3 stride=2 | relu | max_pool(2, stride=3) | tanh",
 };
 
