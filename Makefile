@@ -24,16 +24,12 @@ demo: ## install what the build needs, build, and run the five problems at reduc
 	cmake --build --preset $(DEMO) --target convt convt_cli
 	build/$(DEMO)/convt demo
 
-test: ## install what the tests need, build and run them; where nvcc is found, on the CUDA build, beside a plain one
+test: ## install what the tests need, build and run them; where nvcc is found, of the CUDA build
 	tools/packages test
 	tools/packages python
 	$(call CONFIGURE,$(TESTED)) -DCONVT_TESTS=ON
 	cmake --build --preset $(TESTED)
 	ctest --preset $(TESTED)
-ifneq ($(NVCC),)
-	$(MAKE) build
-	build/release/convt verify
-endif
 
 test-gpu: need-nvcc ## the CUDA build's tests on a GPU; each says that it was skipped where there is none
 	tools/packages test

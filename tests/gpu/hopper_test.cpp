@@ -84,7 +84,7 @@ std::vector<std::string> tiles_of(const std::string& text) {
 
 TEST_F(Hopper, EveryTile) {
   const Stream stream;
-  for (const std::string mode : {modes[0], modes[2]})
+  for (const std::string& mode : {modes[0], modes[2]})
     for (const std::string shape : {"3d channels=32->24 input=9x20x35 kernel=3 padding=1",
                                     "3d channels=16->32 input=9x17x33 kernel=3 stride=2 padding=1 | bias | relu"}) {
       const std::string text = "conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2);
