@@ -119,8 +119,8 @@ CONVT_API double convt_bf16_to_double(convt_bf16 value);
  * All tensors are channels-first. Output size per axis of the convolution:
  *   out = (in - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1
  * Batch 0 is legal and gives an empty output. Each problem has a function that answers the output's shape (N, C, [D,]
- * H, W) without running. Plans are kept between calls; weights are packed in every call: where they are constant, keep a
- * plan (part 3).
+ * H, W) without running. Plans are kept between calls; weights are packed in every call: where they are constant, keep
+ * a plan (part 3).
  */
 
 /* ---- conv-transpose-2d-square-input-asym-kernel: y */

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <limits>
 
+#include "base/division.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "cuda/generic/launchers.hpp"
@@ -17,7 +18,6 @@ constexpr std::int64_t most_channels = std::int64_t{1} << 29;
 constexpr std::int64_t most_steps = std::int64_t{1} << 30;      // of depth
 constexpr std::int64_t most_parameter = std::int64_t{1} << 31;  // strides and dilations; see plan/taps.hpp
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int clamp_inside(std::int64_t value) { return static_cast<int>(std::clamp(value, -most_inside, most_inside)); }
 
 // T is what is computed in.
