@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums where some weight is not finite: zeros outside the image must not meet it. Without tensor cores, a row at a
+// Sums where some weight is not finite: zeros outside the image must not meet it. Without tensor cores, an input at a
 // time: speed is no matter, registers are.
 #pragma once
 
@@ -15,7 +15,7 @@ __device__ const E* input_at(const ConvParams& p, const Item& item, const int (&
   bool inside = true;
   for (int a = 0; a < 3; ++a) {
     const ConvAxis& axis = p.axis[a];
-    const int wrapped = axis.lead + phase[a] >= axis.stride;
+    const int wrapped = axis.stride == 1 ? axis.lead + phase[a] : axis.lead + phase[a] >= axis.stride;
     const int x = item.tile[a] * axis.tile + position_at(p, block, row, a) + wrapped - p.shifts[3 * tap + a];
     inside &= static_cast<unsigned>(x - axis.lowest) < static_cast<unsigned>(axis.inputs);
     from += x * axis.step;
@@ -23,36 +23,43 @@ __device__ const E* input_at(const ConvParams& p, const Item& item, const int (&
   return inside ? from : nullptr;
 }
 
-template <class E, int n, int blocks>
-__device__ void accumulate_carefully(const ConvParams& p, const Item& item, const int (&phase)[3], const Class& c,
-                                     float (&sums)[blocks][n / 2]) {
-  constexpr int channels = row_bytes / static_cast<int>(sizeof(E));
-  const auto* const weights = static_cast<const E*>(p.weights) +
-                              (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks * n * channels;
+// Into sums in memory, [block][n / 2]: out of the way of the code that matters. Taps of the first axis may be joined.
+template <class E, int n, int joined>
+__device__ __noinline__ void add_carefully(const ConvParams& p, int index, int d, int h, int w, int blocks,
+                                           float* sums) {
+  const Item item = item_at(p, index);
+  const Class c = joined > 1 ? Class{p.taps, 0, 0} : class_at(p, d, h, w);
+  const int channels = p.row_bytes / static_cast<int>(sizeof(E)), columns = joined * n;
   const int group = threadIdx.x / group_threads;
-#pragma unroll
-  for (int i = 0; i < 2 * blocks; ++i) {
-    const int b = i / 2, half = i % 2;
+  const auto* const weights = static_cast<const E*>(p.weights) +
+                              (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks * columns * channels;
 #pragma unroll 1
-    for (int tap = 0; tap < c.taps; ++tap) {
-      const E* const from = input_at<E>(p, item, phase, group * blocks + b, Sums<n>::row(half), c.first + tap);
-      if (from == nullptr) continue;
+  for (int i = 0; i < blocks * 2 * c.taps * joined; ++i) {
+    const int b = i / (2 * c.taps * joined), half = i / (c.taps * joined) % 2, tap = i / joined % c.taps;
+    const int along = i % joined;
+    const E* const from =
+        input_at<E>(p, item, {d - along, h, w}, group * blocks + b, Sums<n>::row(half), c.first + tap);
+    if (from == nullptr) continue;
 #pragma unroll 1
-      for (int channel = 0; channel < p.in_channels; ++channel) {
-        const float x = rounded_value(from[channel * p.channel_step]);
-        const E* const tile = weights + (static_cast<std::int64_t>(channel) / channels * c.taps + tap) * n * channels;
-#pragma unroll
-        for (int odd = 0; odd < 2; ++odd) {
-          const E* const weight = tile + weight_place<E>(Sums<n>::column(0) + odd, channel % channels);
-#pragma unroll
-          for (int k = 0; k < n / 8; ++k) {
-            float& sum = sums[b][4 * k + 2 * half + odd];
-            sum = fmaf(x, rounded_value(weight[k * 8 * channels]), sum);
-          }
-        }
+    for (int channel = 0; channel < p.in_channels; ++channel) {
+      const float x = rounded_value(from[channel * p.channel_step]);
+      const E* const tile =
+          weights + (static_cast<std::int64_t>(channel) / channels * c.taps + tap) * columns * channels;
+#pragma unroll 1
+      for (int k = 0; k < n / 4; ++k) {
+        const int column = along * n + Sums<n>::column(k / 2) + k % 2;
+        float& sum = sums[b * (n / 2) + k / 2 * 4 + half * 2 + k % 2];
+        sum = fmaf(x, rounded_value(tile[weight_place<E>(column, channel % channels, p.row_bytes)]), sum);
       }
     }
   }
+}
+template <class E, int n, int joined, int blocks>
+__device__ void accumulate_carefully(const ConvParams& p, int item, int d, int h, int w, float (&sums)[blocks][n / 2]) {
+  float in_memory[blocks * n / 2] = {};
+  add_carefully<E, n, joined>(p, item, d, h, w, blocks, in_memory);
+#pragma unroll
+  for (int i = 0; i < blocks * n / 2; ++i) sums[i / (n / 2)][i % (n / 2)] = in_memory[i];
 }
 
 }  // namespace convt::core::cuda::sm90

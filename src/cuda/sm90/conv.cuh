@@ -8,136 +8,60 @@
 
 #include "cuda/sm90/careful.cuh"
 #include "cuda/sm90/epilogue.cuh"
-#include "cuda/sm90/instructions.cuh"
+#include "cuda/sm90/halo.cuh"
 #include "cuda/sm90/launchers.hpp"
-#include "cuda/sm90/work.cuh"
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr int consumer_warps = consumers * group_threads / warp_threads;
 inline constexpr int consumer_registers = 184, producer_registers = 72;  // of 65536 / threads = 128
 
-// Addresses of barriers and buffers.
-struct Shared {
-  std::uint32_t halo, weights, barriers;
-  bool careful;       // some weight is not finite: nothing comes through shared memory
-  const int* places;  // by tap: rows from a position to the input that the tap sees
-
-  __device__ std::uint32_t halo_full(int slot) const { return barriers + slot * 8; }
-  __device__ std::uint32_t halo_empty(int slot) const { return barriers + (most_slots + slot) * 8; }
-  __device__ std::uint32_t weights_full(int stage) const { return barriers + (2 * most_slots + stage) * 8; }
-  __device__ std::uint32_t weights_empty(int stage) const {
-    return barriers + (2 * most_slots + most_stages + stage) * 8;
+// By one thread. Blocks of a cluster load a part of each stage for all of them.
+__device__ inline void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
+  const auto* const all = static_cast<const unsigned char*>(p.weights);
+  if (p.all_weights) {
+    const int bytes = p.taps * p.chunks * tile_bytes;
+    arrive_expecting(shared.weights_full(0), bytes);
+    copy_bulk(shared.weights, all, bytes, shared.weights_full(0));
+    return;
   }
-};
-
-// A place in a ring, and how often it was passed.
-struct Ring {
-  int size, place = 0, parity = 0;
-  __device__ void next() {
-    if (++place == size) {
-      place = 0;
-      parity ^= 1;
-    }
-  }
-};
-
-template <class E>
-__device__ void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
+  const int rank = static_cast<int>(blockIdx.x) % p.cluster;
+  const auto everywhere = static_cast<std::uint16_t>((1 << p.cluster) - 1);
   Ring stage{p.stages};
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const Item item = item_at(p, i);
+    const int band = item_at(p, i).band;
     for_each_phase(p, [&](int d, int h, int w) {
       const Class c = class_at(p, d, h, w);
       const int tiles = c.taps * p.chunks;
-      const auto* from = static_cast<const unsigned char*>(p.weights) +
-                         (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks * tile_bytes;
+      const auto* const from = all + (static_cast<std::int64_t>(band) * p.taps + c.first) * p.chunks * tile_bytes;
       for (int t = 0; t < tiles; t += p.stage_tiles) {
-        const int bytes = min(p.stage_tiles, tiles - t) * tile_bytes;
+        const int bytes = min(p.stage_tiles, tiles - t) * tile_bytes, part = bytes / p.cluster;
+        const std::int64_t offset = static_cast<std::int64_t>(t) * tile_bytes + rank * part;
+        const std::uint32_t to = shared.weights + stage.place * p.stage_tiles * tile_bytes + rank * part;
         wait(shared.weights_empty(stage.place), stage.parity ^ 1);
         arrive_expecting(shared.weights_full(stage.place), bytes);
-        copy_bulk(shared.weights + stage.place * p.stage_tiles * tile_bytes,
-                  from + static_cast<std::int64_t>(t) * tile_bytes, bytes, shared.weights_full(stage.place));
+        if (p.cluster == 1)
+          copy_bulk(to, from + offset, part, shared.weights_full(stage.place));
+        else
+          copy_bulk_to(everywhere, to, from + offset, part, shared.weights_full(stage.place));
         stage.next();
       }
     });
   }
 }
 
-// Where a pixel of the halo tile is in the input; somewhere else where it is outside.
-template <class E>
-struct HaloPixel {
-  const E* from;
-  std::int64_t step;  // from one channel to the next
-  bool inside;
-
-  __device__ HaloPixel(const ConvParams& p, const Item& item, const E* image, int row) {
-    const int line = row / p.axis[2].halo;
-    const int at[3] = {line / p.axis[1].halo, line % p.axis[1].halo, row - line * p.axis[2].halo};
-    inside = true;
-    from = image;
-#pragma unroll
-    for (int a = 0; a < 3; ++a) {
-      const int x = item.tile[a] * p.axis[a].tile + p.axis[a].first + at[a];
-      inside &= static_cast<unsigned>(x - p.axis[a].lowest) < static_cast<unsigned>(p.axis[a].inputs);
-      from += x * p.axis[a].step;
-    }
-    if (!inside) from = static_cast<const E*>(p.there);
-    step = inside ? p.channel_step : 0;
-  }
-};
-
-// One chunk of channels of a halo tile, by some warps. Lanes have neighbouring pixels; each loads 32 elements without
-// conditions, so that all of them are under way at once.
-template <class E>
-__device__ void fill_halo(const ConvParams& p, const Item& item, int chunk, unsigned char* slot) {
-  constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), at_once = 32;
-  constexpr int each = 16 / static_cast<int>(sizeof(E));
-  const int there = min(channels, p.in_channels - chunk * channels);
-  const E* const image = static_cast<const E*>(p.input) + item.image * p.image_step +
-                         static_cast<std::int64_t>(chunk) * channels * p.channel_step;
-#pragma unroll 1
-  for (int row = threadIdx.x - consumers * group_threads; row < p.halo_rows; row += halo_warps * warp_threads) {
-    HaloPixel<E> pixel(p, item, image, row);
-#pragma unroll
-    for (int first = 0; first < channels; first += at_once) {
-      E x[at_once];
-#pragma unroll
-      for (int c = 0; c < at_once; ++c) {
-        x[c] = *pixel.from;
-        if (first + c + 1 < there) pixel.from += pixel.step;
-      }
-#pragma unroll
-      for (int c = 0; c < at_once; c += each) {
-#pragma unroll
-        for (int k = c; k < c + each; ++k)
-          if (!pixel.inside || first + k >= there) x[k] = E{};
-        *reinterpret_cast<uint4*>(slot + row * row_bytes + ((first + c) / each ^ row % 8) * 16) = rounded_vector(x + c);
-      }
-    }
-  }
-}
-
 template <class E>
 __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned char* slots) {
   Ring slot{p.slots};
-  const auto fill = [&](const Item& item) {
-    for (int chunk = 0; chunk < p.chunks; ++chunk) {
-      wait(shared.halo_empty(slot.place), slot.parity ^ 1);
-      fill_halo<E>(p, item, chunk, slots + slot.place * p.slot_bytes);
-      fence_async();
-      __syncwarp();
-      if (threadIdx.x % warp_threads == 0) arrive(shared.halo_full(slot.place));
-      slot.next();
-    }
-  };
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const Item item = item_at(p, i);
+    const Corner corner = corner_of(p, item_at(p, i));
+    const auto fill = [&] {
+      fill_box<E>(p, shared, corner, slots, slot, threadIdx.x - consumers * group_threads, halo_warps * warp_threads);
+    };
     if (p.resident)
-      fill(item);
+      fill();
     else
       for_each_phase(p, [&](int d, int h, int w) {
-        if (class_at(p, d, h, w).taps != 0) fill(item);
+        if (class_at(p, d, h, w).taps != 0) fill();
       });
   }
 }
@@ -145,75 +69,118 @@ __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned c
 // What consumers know of the rings.
 struct Feed {
   Ring halo, stage;
+  int turn = 0;  // parity
 };
+
+// The tiles of weights of one class, one after the other.
+struct Weights {
+  int tile = 0;  // the next one's place, in units of 16 bytes
+  int left = 0;  // tiles of the open stage
+
+  __device__ Weights(const ConvParams& p, const Shared& shared, const Class& c, int tile_units) {
+    if (!p.all_weights) return;
+    wait(shared.weights_full(0), 0);
+    tile = c.first * p.chunks * tile_units;
+    left = c.taps * p.chunks;
+  }
+  __device__ void open(const ConvParams& p, const Shared& shared, const Ring& stage, int tile_units) {
+    wait(shared.weights_full(stage.place), stage.parity);
+    tile = stage.place * p.stage_tiles * tile_units;
+    left = p.stage_tiles;
+  }
+};
+// A stage, in all blocks that have a part in it.
+__device__ inline void release_weights(const ConvParams& p, const Shared& shared, int stage) {
+  const int lane = threadIdx.x % warp_threads;
+  if (lane < p.cluster) arrive_at(lane, shared.weights_empty(stage));
+}
+
+// The products of one chunk of channels; `offset` is of each block, in units of 16 bytes. Without loops inside a tap,
+// whose ends would close groups of products.
+template <Format format, int n, int blocks, int steps>
+__device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, int chunk,
+                               const Operand& tile, const int (&offset)[blocks], Ring& stage, Weights& weights,
+                               float (&sums)[blocks][n / 2]) {
+  constexpr int step_units = step_bytes / 16;
+  const int row_units = p.row_bytes / 16, tile_units = n * row_units;
+  const Operand all_weights(shared.weights, 8, p.row_bytes);
+  int place = shared.places[c.first];
+  for (int tap = 0; tap < c.taps; ++tap) {
+    const bool opens = weights.left == 0, goes_on = opens && chunk + tap > 0;
+    if (goes_on) stage.next();
+    if (opens) weights.open(p, shared, stage, tile_units);
+    const int a = place * row_units;
+    place = shared.places[c.first + tap + 1];  // there is one more
+    multiply_begin();
+#pragma unroll
+    for (int k = 0; k < steps; ++k)
+#pragma unroll
+      for (int i = 0; i < blocks; ++i)
+        multiply<format, n>(sums[i], tile.moved(a + offset[i] + k * step_units),
+                            all_weights.moved(weights.tile + k * step_units));
+    multiply_commit();
+    if (goes_on) {
+      multiply_wait<1>();
+      release_weights(p, shared, stage.before());
+    }
+    weights.tile += tile_units;
+    --weights.left;
+  }
+}
+
+// f.operator()<steps>(), of 1 to 4 matrix instructions along a row.
+template <class F>
+__device__ void with_steps(int steps, F&& f) {
+  switch (steps) {
+    case 1:
+      return f.template operator()<1>();
+    case 2:
+      return f.template operator()<2>();
+    case 3:
+      return f.template operator()<3>();
+    default:
+      return f.template operator()<4>();
+  }
+}
 
 // The products of one class into the sums of the warpgroup's blocks.
 template <Format format, int n, int blocks>
 __device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, Feed& feed,
                            float (&sums)[blocks][n / 2]) {
-  constexpr int tile_bytes = n * row_bytes, all_steps = row_bytes / step_bytes;
   const bool speaks = threadIdx.x % warp_threads == 0;
   const int group = __shfl_sync(~0U, threadIdx.x / group_threads, 0);
-  constexpr int unit = 16, row_units = row_bytes / unit, step_units = step_bytes / unit, tile_units = tile_bytes / unit;
-  const Operand all_weights(shared.weights, 8);
-  int offset[blocks];  // of a block, in units
+  const int row_units = p.row_bytes / 16;
+  int offset[blocks];
 #pragma unroll
   for (int b = 0; b < blocks; ++b) {
     const int(&at)[3] = p.origin[group * blocks + b];
     offset[b] = (c.row + (at[0] * p.axis[1].halo + at[1]) * p.axis[2].halo + at[2]) * row_units;
   }
+  Weights weights(p, shared, c, n * row_units);
   Ring halo = feed.halo;
-  int in_stage = 0, previous = -1;
+  // The first warpgroup begins; a barrier that nobody has passed counts as its first turn.
+  if (p.turns) wait(shared.turn(group), feed.turn ^ (group == 0));
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    const Operand tile(shared.halo + halo.place * p.slot_bytes, p.group_rows);
-    const int steps = chunk + 1 == p.chunks ? p.last_steps : all_steps;
+    const Operand tile(shared.halo + halo.place * p.slot_bytes, p.group_rows, p.row_bytes);
     wait(shared.halo_full(halo.place), halo.parity);
-    for (int tap = 0; tap < c.taps; ++tap) {
-      if (in_stage == 0) wait(shared.weights_full(feed.stage.place), feed.stage.parity);
-      const int a = shared.places[c.first + tap] * row_units;
-      const int b = (feed.stage.place * p.stage_tiles + in_stage) * tile_units;
-      const auto multiply_step = [&](int k) {
-#pragma unroll
-        for (int i = 0; i < blocks; ++i)
-          multiply<format, n>(sums[i], tile.moved(a + offset[i] + k * step_units),
-                              all_weights.moved(b + k * step_units));
-      };
-      if (steps == all_steps) {  // without a loop, whose end would close a group of products
-        multiply_begin();
-#pragma unroll
-        for (int k = 0; k < all_steps; ++k) multiply_step(k);
-      } else {
-#pragma unroll 1
-        for (int k = 0; k < steps; ++k) {
-          multiply_begin();
-          multiply_step(k);
-        }
-      }
-      multiply_commit();
-      if (in_stage == 0 && previous >= 0) {
-        multiply_wait<1>();
-        if (speaks) arrive(shared.weights_empty(previous));
-      }
-      if (++in_stage == p.stage_tiles) {
-        in_stage = 0;
-        previous = feed.stage.place;
-        feed.stage.next();
-      } else {
-        previous = -1;
-      }
-    }
+    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes, [&]<int steps>() {
+      multiply_chunk<format, n, blocks, steps>(p, shared, c, chunk, tile, offset, feed.stage, weights, sums);
+    });
     if (!p.resident) {
       multiply_wait<0>();
       if (speaks) arrive(shared.halo_empty(halo.place));
     }
     halo.next();
   }
+  if (p.turns) {
+    if (speaks) arrive(shared.turn(1 - group));
+    feed.turn ^= 1;
+  }
   multiply_wait<0>();
-  if (in_stage != 0) {
-    previous = feed.stage.place;
+  if (!p.all_weights) {
+    release_weights(p, shared, feed.stage.place);
     feed.stage.next();
   }
-  if (speaks && previous >= 0) arrive(shared.weights_empty(previous));
   if (!p.resident) feed.halo = halo;
 }
 
@@ -240,7 +207,8 @@ __device__ void sum_phase(const ConvParams& p, const Shared& shared, int item, c
   const Class c = class_at(p, phase[0], phase[1], phase[2]);
   if (c.taps == 0) return;
   if (shared.careful)
-    accumulate_carefully<typename Kind::Element, Kind::columns, Kind::blocks>(p, item_at(p, item), phase, c, sums);
+    accumulate_carefully<typename Kind::Element, Kind::columns, 1, Kind::blocks>(p, item, phase[0], phase[1], phase[2],
+                                                                                 sums);
   else
     accumulate<Kind::format, Kind::columns, Kind::blocks>(p, shared, c, feed, sums);
 }
@@ -300,90 +268,24 @@ __device__ void consume(const ConvParams& p, const Shared& shared, unsigned char
 
 template <class Kind>
 __global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant__ ConvParams p) {
-  using E = typename Kind::Element;
-  constexpr int tile_bytes = Kind::columns * row_bytes;
   extern __shared__ unsigned char dynamic[];
   __shared__ alignas(8) std::uint64_t barriers[barrier_bytes / 8];
-  unsigned char* const memory = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
-  unsigned char* const weights = memory + p.slots * p.slot_bytes;
-  unsigned char* const behind = weights + p.stages * p.stage_tiles * tile_bytes;
-  int* const places = reinterpret_cast<int*>(behind);
-  const Shared shared{shared_address(memory), shared_address(weights), shared_address(barriers), *p.careful != 0,
-                      places};
-  for (int i = threadIdx.x; i < p.taps; i += threads)
-    places[i] = -(p.shifts[3 * i] * p.axis[1].halo + p.shifts[3 * i + 1]) * p.axis[2].halo - p.shifts[3 * i + 2];
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < p.slots; ++i) {
-      init_barrier(shared.halo_full(i), halo_warps);
-      init_barrier(shared.halo_empty(i), consumer_warps);
-    }
-    for (int i = 0; i < p.stages; ++i) {
-      init_barrier(shared.weights_full(i), 1);
-      init_barrier(shared.weights_empty(i), consumer_warps);
-    }
-    fence_barrier_init();
-  }
-  __syncthreads();
+  const int tile_bytes = Kind::columns * p.row_bytes;
+  const Memory memory(p, dynamic, barriers, tile_bytes);
+  const Shared& shared = memory.shared;
+  if (threadIdx.x == 0) init_barriers(p, shared, halo_warps);
+  sync_blocks(p);
   if (threadIdx.x >= consumers * group_threads) {
     give_registers<producer_registers>();
-    if (shared.careful) return;
-    if (threadIdx.x < threads - warp_threads)
-      fill_halos<E>(p, shared, memory);
-    else if (threadIdx.x == threads - warp_threads)
-      stream_weights<E>(p, shared, tile_bytes);
+    if (threadIdx.x < threads - warp_threads && !shared.careful)
+      fill_halos<typename Kind::Element>(p, shared, memory.slots);
+    else if (threadIdx.x == threads - warp_threads && !shared.careful)
+      stream_weights(p, shared, tile_bytes);
   } else {
     take_registers<consumer_registers>();
-    consume<Kind>(p, shared, behind + (p.taps * 4 + 15) / 16 * 16);
+    consume<Kind>(p, shared, memory.behind);
   }
-}
-
-template <class E, Format how, int n, Way which>
-struct KernelKind {
-  using Element = E;
-  static constexpr Format format = how;
-  static constexpr Way way = which;
-  static constexpr int columns = n, blocks = blocks_of(which), joint = which == Way::paired ? 2 : 1;
-};
-
-template <class Kind>
-void launch_kind(const ConvParams& params, const Launch& how) {
-  static_assert(sizeof params <= 4096);
-  constexpr auto* kernel = conv_kernel<Kind>;
-  // The same for every launch: other threads launch this kernel too.
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
-        "the shared memory of Hopper's convolution");
-  void* arguments[] = {const_cast<ConvParams*>(&params)};
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(how.grid), dim3(threads), arguments, how.shared,
-                         how.stream),
-        "Hopper's convolution");
-}
-
-template <class E, Format format, int n>
-void launch_columns(Way way, const ConvParams& params, const Launch& how) {
-  switch (way) {
-    case Way::strip:
-      return launch_kind<KernelKind<E, format, n, Way::strip>>(params, how);
-    case Way::single:
-      return launch_kind<KernelKind<E, format, n, Way::single>>(params, how);
-    case Way::paired:
-      return launch_kind<KernelKind<E, format, n, Way::paired>>(params, how);
-    case Way::folded:
-      if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::folded>>(params, how);
-  }
-}
-
-template <class E, Format format>
-void launch_format(Way way, int columns, const ConvParams& params, const Launch& how) {
-  switch (columns) {
-    case 8:
-      return launch_columns<E, format, 8>(way, params, how);
-    case 24:
-      return launch_columns<E, format, 24>(way, params, how);
-    case 32:
-      return launch_columns<E, format, 32>(way, params, how);
-    default:
-      return launch_columns<E, format, 64>(way, params, how);
-  }
+  if (p.cluster > 1) sync_cluster();  // no block leaves while others may write to its shared memory
 }
 
 }  // namespace convt::core::cuda::sm90

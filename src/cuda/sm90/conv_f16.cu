@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/sm90/conv.cuh"
+#include "cuda/sm90/launch.cuh"
 
 namespace convt::core::cuda::sm90 {
 

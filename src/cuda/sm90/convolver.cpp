@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/division.hpp"
 #include "base/error.hpp"
 
 namespace convt::core::cuda::sm90 {
@@ -111,7 +112,7 @@ class HopperConvolver : public Convolver {
   double seconds() const override { return choice_.quick.seconds; }
   std::string explain() const override;
   double packed_bytes() const override {
-    return static_cast<double>(header()) + 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * row_bytes;
+    return (static_cast<double>(header()) + weight_bytes()) * (choice_.quick.way == Way::march ? 2 : 1);
   }
   void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const override;
   void convolve(const ConvJob& job) const override;
@@ -121,6 +122,10 @@ class HopperConvolver : public Convolver {
     const std::size_t shifts = 3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count());
     return packed_header + (shifts + packed_header - 1) / packed_header * packed_header;
   }
+  double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
+  // Behind the weights that other tiles use: those with joined taps.
+  std::size_t joined_at() const { return header() + static_cast<std::size_t>(weight_bytes()); }
+  void pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream) const;
   bool folds(const Step& step) const;
   std::size_t short_steps(std::size_t begin, std::size_t end) const;  // of the program's, that make a short chain
   void place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const;
@@ -141,7 +146,7 @@ std::string HopperConvolver::explain() const {
       : dtype == CONVT_F16 ? "f16"
                            : "bf16",
       g_.columns, t.print(), t.slot_bytes >> 10, t.slots, t.resident ? "" : " (again for each phase)",
-      t.stage_tiles * g_.columns * row_bytes >> 10, t.stages);
+      t.stage_tiles * g_.columns * (t.way == Way::march ? joined_taps : 1) * g_.row_bytes >> 10, t.stages);
 }
 
 // A pool whose windows are the phases of a position.
@@ -178,24 +183,33 @@ std::optional<std::size_t> HopperConvolver::pools(std::size_t begin, std::size_t
   return short_steps(pool + 1, end);
 }
 
+void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream) const {
+  p.careful = reinterpret_cast<int*>(packed);
+  p.shifts = reinterpret_cast<int*>(packed + packed_header);
+  p.weights = packed + header();
+  p.joined = tile.way == Way::march ? joined_taps : 1;
+  p.taps = g_.tap_count() / p.joined;
+  for (std::size_t a = 0; a < 3; ++a) {
+    p.axis[a] = g_.taps[tile.order[a]];
+    for (int r = 0; r < p.axis[a].stride; ++r) p.count[a][r] = static_cast<int>(p.axis[a].taps(r).count);
+  }
+  if (p.joined > 1) p.count[0][0] = 1;
+  launch_pack(p, program_->asked->dtype, stream);
+}
+
 void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const {
   PackParams p;
   p.kernel = kernel;
   p.dtype = dtype;
-  p.careful = static_cast<int*>(packed);
-  p.shifts = reinterpret_cast<int*>(static_cast<std::byte*>(packed) + packed_header);
-  p.weights = static_cast<std::byte*>(packed) + header();
-  for (int a = 0; a < 3; ++a) {
-    p.axis[a] = g_.taps[static_cast<std::size_t>(a)];
-    for (int r = 0; r < p.axis[a].stride; ++r) p.count[a][r] = static_cast<int>(p.axis[a].taps(r).count);
-  }
   p.in_channels = g_.in_channels;
   p.out_channels = g_.out_channels;
   p.band = g_.columns;
   p.bands = g_.bands;
+  p.row_bytes = g_.row_bytes;
   p.chunks = g_.chunks;
-  p.taps = g_.tap_count();
-  launch_pack(p, program_->asked->dtype, stream);
+  auto* const to = static_cast<std::byte*>(packed);
+  pack_as(choice_.strip, p, to, stream);
+  if (choice_.quick.way == Way::march) pack_as(choice_.quick, p, to + joined_at(), stream);
 }
 
 void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const {
@@ -204,20 +218,21 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
   const std::array<std::int64_t, 3> steps{in.d, in.h, in.w};
   std::int64_t from = job.slab.images.begin * in.n;
   for (std::size_t a = 0; a < 3; ++a) {
+    const std::size_t own = tile.order[a];
     ConvAxis& axis = p.axis[a];
-    const std::int64_t stride = g_.taps[a].stride;
-    const Lead lead = lead_of(job.slab.box.origin[a], g_.padding[a], stride);
-    axis.taps = g_.taps[a];
+    const std::int64_t stride = g_.taps[own].stride;
+    const Lead lead = lead_of(job.slab.box.origin[own], g_.padding[own], stride);
+    axis.taps = g_.taps[own];
     axis.stride = static_cast<int>(stride);
     axis.lead = static_cast<int>(lead.phase);
-    axis.size = static_cast<int>(job.slab.box.size[a]);
+    axis.size = static_cast<int>(job.slab.box.size[own]);
     axis.tile = tile.size[a];
     axis.tiles = (axis.size - 1) / (axis.tile * axis.stride) + 1;
     axis.halo = tile.halo[a];
     axis.first = static_cast<int>(reach_of(axis.taps, lead.phase).first);
     axis.lowest = clamp_inside(-lead.position);
-    axis.inputs = std::max(clamp_inside(program_->convolution.input[a] - lead.position) - axis.lowest, 0);
-    axis.step = steps[a];
+    axis.inputs = std::max(clamp_inside(program_->convolution.input[own] - lead.position) - axis.lowest, 0);
+    axis.step = steps[own];
     for (int r = 0, before = 0; r < axis.stride; ++r) {
       axis.before[r] = before;
       axis.count[r] = static_cast<int>(axis.taps.taps(r).count);
@@ -246,6 +261,8 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   p.stages = tile.stages;
   p.stage_tiles = tile.stage_tiles;
   p.resident = tile.resident;
+  p.all_weights = tile.all_weights;
+  p.turns = tile.turns;
 }
 
 void HopperConvolver::convolve(const ConvJob& job) const {
@@ -259,21 +276,28 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   }
   place_axes(job, tile, p);
   place_tile(tile, p);
-  p.careful = reinterpret_cast<const int*>(job.packed);
-  p.shifts = reinterpret_cast<const int*>(job.packed + packed_header);
-  p.weights = job.packed + header();
-  p.taps = g_.tap_count();
+  const std::byte* const packed = job.packed + (tile.way == Way::march ? joined_at() : 0);
+  p.careful = reinterpret_cast<const int*>(packed);
+  p.shifts = reinterpret_cast<const int*>(packed + packed_header);
+  p.weights = packed + header();
+  p.taps = g_.tap_count() / (tile.way == Way::march ? joined_taps : 1);
+  p.places_bytes = places_bytes(p.taps);
   p.images = static_cast<int>(job.slab.images.size());
   p.in_channels = g_.in_channels;
   p.out_channels = g_.out_channels;
+  p.row_bytes = g_.row_bytes;
   p.chunks = g_.chunks;
   p.last_steps = g_.last_steps;
   p.bands = g_.bands;
-  p.items = p.images * p.bands * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
+  p.tiles = p.images * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
+  p.cluster = tile.all_weights || p.tiles == 1 ? 1 : most_cluster;
+  p.items = static_cast<int>(ceil_div(p.tiles, p.cluster)) * p.cluster * p.bands;
   p.paired = is_paired(job.to, g_.taps[2].stride);
   p.to = job.to;
+  if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);
   p.chain = job.chain;
-  const Launch how{static_cast<unsigned>(std::min(p.items, device_.multiprocessors)), job.stream,
+  const int most = device_.multiprocessors / p.cluster * p.cluster;
+  const Launch how{static_cast<unsigned>(std::min(p.items, std::max(most, p.cluster))), job.stream,
                    static_cast<std::size_t>(tile.shared)};
   const convt_dtype dtype = program_->asked->dtype;
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;

@@ -44,7 +44,10 @@ class Sm90Engine : public Engine {
     none.rejection = choice.strip.rejection;
     choice.folded = sorted(tiles_of(choice.geometry, Way::folded, device)).front();
     const bool pairs = choice.geometry.taps[2].stride >= 2;
-    const std::vector<Tile> tiles = sorted(tiles_of(choice.geometry, pairs ? Way::paired : Way::single, device));
+    std::vector<Tile> tiles = tiles_of(choice.geometry, pairs ? Way::paired : Way::single, device);
+    const std::vector<Tile> marching = tiles_of(choice.geometry, Way::march, device);
+    tiles.insert(tiles.end(), marching.begin(), marching.end());
+    tiles = sorted(std::move(tiles));
     if (none.rejection.empty()) none.rejection = tiles.front().rejection;
     if (!none.rejection.empty()) return {none};
     return from_tiles(request, device, choice, tiles);

@@ -38,8 +38,30 @@ __device__ inline void copy_bulk(std::uint32_t to, const void* from, int bytes, 
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }
+// The same to the same places of every block of the cluster that `blocks` has a bit of; each one's barrier counts.
+__device__ inline void copy_bulk_to(std::uint16_t blocks, std::uint32_t to, const void* from, int bytes,
+                                    std::uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
+      "%4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "h"(blocks)
+      : "memory");
+}
 // Makes this thread's stores to shared memory visible to matrix instructions.
 __device__ inline void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Clusters: an arrival at the barrier of the same address in another block; a meeting of all threads of all blocks.
+__device__ inline void arrive_at(int block, std::uint32_t barrier) {
+  asm volatile(
+      "{\n.reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
+      "r"(block)
+      : "memory");
+}
+__device__ inline void sync_cluster() {
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
 
 template <int registers>
 __device__ void take_registers() {
@@ -50,14 +72,15 @@ __device__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// An operand in shared memory: rows of 128 bytes, swizzled by address, in groups of 8 rows that are `group_rows` rows
-// apart. It may begin at any row; the descriptor's base offset stays 0. Moves are in units of 16 bytes: shared memory
-// is smaller than what the field holds, so that a sum does.
+// An operand in shared memory: rows of 64 or 128 bytes, swizzled by address (see place_in_row()), in groups of 8 rows
+// that are `group_rows` rows apart. It may begin at any row; the descriptor's base offset stays 0. Moves are in units
+// of 16 bytes: shared memory is smaller than what the field holds, so that a sum does.
 struct Operand {
   std::uint32_t place, layout;
 
-  __device__ Operand(std::uint32_t address, int group_rows)
-      : place(address >> 4 | 1U << 16), layout(1U << 30 | static_cast<std::uint32_t>(group_rows) * 8) {}
+  __device__ Operand(std::uint32_t address, int group_rows, int row_bytes)
+      : place(address >> 4 | 1U << 16),
+        layout((row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_rows * row_bytes) >> 4) {}
   __device__ std::uint64_t moved(int units) const {
     return static_cast<std::uint64_t>(layout) << 32 | (place + static_cast<std::uint32_t>(units));
   }
@@ -78,6 +101,12 @@ enum class Format { tf32, f16, bf16 };
 #define CONVT_S12 CONVT_S4 ",%4,%5,%6,%7,%8,%9,%10,%11"
 #define CONVT_S16 CONVT_S12 ",%12,%13,%14,%15"
 #define CONVT_S32 CONVT_S16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define CONVT_S36 CONVT_S32 ",%32,%33,%34,%35"
+#define CONVT_S48 CONVT_S36 ",%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define CONVT_S96                                                                                                    \
+  CONVT_S48                                                                                                          \
+  ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75" \
+  ",%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define CONVT_MULTIPLY(shape, types, sums, a_at, b_at, tail, ...)                                              \
   asm volatile("{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\nwgmma.mma_async.sync.aligned." shape ".f32." types \
                " " sums "}, " a_at ", " b_at ", add, 1, 1" tail ";\n}"                                         \
@@ -95,13 +124,20 @@ enum class Format { tf32, f16, bf16 };
 // d[4*i] and d[4*i + 1], of columns 8*i + t%4*2 and the next; of the row 8 below, d[4*i + 2] and d[4*i + 3].
 template <Format format, int n>
 __device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b) {
-  static_assert(n == 8 || n == 24 || n == 32 || n == 64);
+  static_assert(n == 8 || n == 24 || n == 32 || n == 64 || n == 72 || n == 96 || n == 192);
   if constexpr (n == 8) {
     CONVT_MULTIPLY_ALL("8", CONVT_S4, "%4", "%5", CONVT_R4(0));
   } else if constexpr (n == 24) {
     CONVT_MULTIPLY_ALL("24", CONVT_S12, "%12", "%13", CONVT_R4(0), CONVT_R4(4), CONVT_R4(8));
   } else if constexpr (n == 32) {
     CONVT_MULTIPLY_ALL("32", CONVT_S16, "%16", "%17", CONVT_R16(0));
+  } else if constexpr (n == 72) {
+    CONVT_MULTIPLY_ALL("72", CONVT_S36, "%36", "%37", CONVT_R16(0), CONVT_R16(16), CONVT_R4(32));
+  } else if constexpr (n == 96) {
+    CONVT_MULTIPLY_ALL("96", CONVT_S48, "%48", "%49", CONVT_R16(0), CONVT_R16(16), CONVT_R16(32));
+  } else if constexpr (n == 192) {
+    CONVT_MULTIPLY_ALL("192", CONVT_S96, "%96", "%97", CONVT_R16(0), CONVT_R16(16), CONVT_R16(32), CONVT_R16(48),
+                       CONVT_R16(64), CONVT_R16(80));
   } else {
     CONVT_MULTIPLY_ALL("64", CONVT_S32, "%32", "%33", CONVT_R16(0), CONVT_R16(16));
   }
@@ -113,6 +149,9 @@ __device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b) {
 #undef CONVT_S12
 #undef CONVT_S16
 #undef CONVT_S32
+#undef CONVT_S36
+#undef CONVT_S48
+#undef CONVT_S96
 #undef CONVT_MULTIPLY
 #undef CONVT_MULTIPLY_ALL
 

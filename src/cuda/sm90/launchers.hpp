@@ -16,9 +16,12 @@ enum class Way : int {
   single,  // one phase along w at a time
   paired,  // two neighbouring phases along w at a time
   folded,  // all phases of a position, one after the other, into one result
+  march,   // three neighbouring outputs along an axis at a time: march.cuh
 };
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
-constexpr int blocks_of(Way way) { return way == Way::strip ? 1 : 2; }
+constexpr int blocks_of(Way way, int columns) {
+  return way == Way::strip || (way == Way::march && columns == 64) ? 1 : 2;
+}
 
 void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launch& how);

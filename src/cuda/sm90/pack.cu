@@ -12,11 +12,15 @@ struct TileOf {
   int first, index;  // first tap of the class, and the tap's place in it
   int shift[3];
 };
+// Taps of an axis that are not joined.
+__device__ int extent(const PackParams& p, int a) {
+  return a == 0 && p.joined > 1 ? 1 : static_cast<int>(p.axis[a].kernel);
+}
 __device__ TileOf tile_of(const PackParams& p, int tile) {
   int taps[3], kernel_behind = p.taps, done = 1, first = 0;
   PhaseTaps phase[3];
   for (int a = 0; a < 3; ++a) {
-    kernel_behind /= static_cast<int>(p.axis[a].kernel);
+    kernel_behind /= extent(p, a);
     int r = 0;
     while (first + done * p.count[a][r] * kernel_behind <= tile / p.chunks)
       first += done * p.count[a][r++] * kernel_behind;
@@ -35,7 +39,7 @@ __device__ TileOf tile_of(const PackParams& p, int tile) {
     const int i = rest % taps[a];
     rest /= taps[a];
     result.tap += static_cast<int>(phase[a].first + i * phase[a].step) * pitch;
-    pitch *= static_cast<int>(p.axis[a].kernel);
+    pitch *= extent(p, a);
     result.shift[a] = static_cast<int>(phase[a].first_shift + i * phase[a].shift_step);
   }
   return result;
@@ -52,20 +56,21 @@ __device__ E weight_at(const PackParams& p, std::int64_t index) {
 // A block packs one tile.
 template <class E>
 __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
-  constexpr int channels = row_bytes / static_cast<int>(sizeof(E));
+  const int channels = p.row_bytes / static_cast<int>(sizeof(E)), columns = p.joined * p.band;
   const int tiles = p.taps * p.chunks;
   const int band = static_cast<int>(blockIdx.x) / tiles, tile = static_cast<int>(blockIdx.x) % tiles;
   const TileOf of = tile_of(p, tile);
   if (band == 0 && of.chunk == 0 && threadIdx.x < 3)
     p.shifts[(of.first + of.index) * 3 + threadIdx.x] = of.shift[threadIdx.x];
-  E* const to = static_cast<E*>(p.weights) + static_cast<std::int64_t>(blockIdx.x) * p.band * channels;
-  for (int i = threadIdx.x; i < p.band * channels; i += block_threads) {
+  E* const to = static_cast<E*>(p.weights) + static_cast<std::int64_t>(blockIdx.x) * columns * channels;
+  for (int i = threadIdx.x; i < columns * channels; i += block_threads) {
     const int column = i / channels, channel = i % channels;
-    const int in = of.chunk * channels + channel, out = band * p.band + column;
+    const int in = of.chunk * channels + channel, out = band * p.band + column % p.band;
+    const int tap = column / p.band * p.taps + of.tap;
     E weight{};
     if (in < p.in_channels && out < p.out_channels)
-      weight = weight_at<E>(p, (static_cast<std::int64_t>(in) * p.out_channels + out) * p.taps + of.tap);
-    to[weight_place<E>(column, channel)] = weight;
+      weight = weight_at<E>(p, (static_cast<std::int64_t>(in) * p.out_channels + out) * p.taps * p.joined + tap);
+    to[weight_place<E>(column, channel, p.row_bytes)] = weight;
     if (!isfinite(to_real(weight))) atomicOr(p.careful, 1);
   }
 }

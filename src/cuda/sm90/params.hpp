@@ -17,14 +17,15 @@ inline constexpr int group_threads = 128;
 inline constexpr int producers = 2;
 inline constexpr int threads = (consumers + producers) * group_threads;
 inline constexpr int halo_warps = 7;       // of the producers; one more streams weights
-inline constexpr int row_bytes = 128;      // of a pixel's or an output channel's part of one chunk of input channels
-inline constexpr int step_bytes = 32;      // of such a row, for one matrix instruction
+inline constexpr int step_bytes = 32;      // of a row, for one matrix instruction
 inline constexpr int block_rows = 64;      // positions of one matrix instruction
 inline constexpr int most_blocks = 4;      // of a tile
+inline constexpr int joined_taps = 3;      // of the axis that tiles march along; see march.cuh
 inline constexpr int most_taps = 4096;     // whose places are kept in shared memory
 inline constexpr int shared_slack = 1024;  // to begin at a multiple of it
 inline constexpr int most_stages = 8, most_slots = 8;
-inline constexpr int barrier_bytes = 2 * (most_slots + most_stages) * 8;
+inline constexpr int most_cluster = 2;  // blocks
+inline constexpr int barrier_bytes = (2 * (most_slots + most_stages) + consumers) * 8;
 inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, beside barriers
 
 // One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride.
@@ -64,16 +65,22 @@ struct ConvParams {
   const void* there = nullptr;  // some element of the input: read where there is none
   std::int64_t image_step = 0, channel_step = 0;
   ConvAxis axis[3];
-  const int* careful = nullptr;   // not 0: some weight is not finite
-  const int* shifts = nullptr;    // by tap, along d, h and w
-  const void* weights = nullptr;  // [band][class][chunk][tap][output channel][row_bytes], swizzled
+  const int* careful = nullptr;  // not 0: some weight is not finite
+  const int* shifts = nullptr;   // by tap, along d, h and w
+  // [band][class][chunk][tap][output channel][row_bytes], swizzled; where tiles march, the taps along their axis are
+  // joined: [chunk][tap of the other axes][joined tap][output channel][row_bytes].
+  const void* weights = nullptr;
   int taps = 1;
+  int places_bytes = 16;  // of shared memory: by tap, and one more
   int images = 1;
   int in_channels = 1, out_channels = 1;
-  int chunks = 1;      // of input channels
-  int last_steps = 1;  // matrix instructions along the last chunk; the others have 4
-  int bands = 1;       // of output channels
-  int items = 1;       // tiles x bands x images
+  int row_bytes = 128;  // 64 or 128: of a pixel's part of one chunk of input channels, and of an output channel's
+  int chunks = 1;       // of input channels
+  int last_steps = 1;   // matrix instructions along the last chunk; the others have row_bytes / step_bytes
+  int bands = 1;        // of output channels
+  int cluster = 1;      // blocks that share one stream of weights: each loads a part for all
+  int tiles = 1;        // of all images
+  int items = 1;        // tiles, as many as fill clusters, x bands
   int halo_rows = 1;
   // Of blocks of 64 rows: 8 groups of 8 positions along w.
   int group_rows = 8;               // from one group to the next, in the halo tile
@@ -83,6 +90,8 @@ struct ConvParams {
   int slots = 1, slot_bytes = 0;    // of halo chunks
   int stages = 1, stage_tiles = 1;  // of weights; weight tiles of one stage
   bool resident = true;             // slots hold all chunks of a tile until its last phase
+  bool all_weights = false;         // all weights are one stage, and stay
+  bool turns = false;               // stages hold a phase's weights: consumers multiply one after the other
   bool paired = false;              // outputs of two neighbouring phases may be stored as one
   View to;
   ShortChain quick;
@@ -91,7 +100,8 @@ struct ConvParams {
   Chain chain;        // where it is no short one
 };
 
-// From (in_channels, out_channels, taps) to what ConvParams::weights is, and the taps' shifts in the same order.
+// From (in_channels, out_channels, taps) to what ConvParams::weights is, and the taps' shifts in the same order; of
+// joined taps, the first one's.
 struct PackParams {
   const void* kernel = nullptr;
   convt_dtype dtype = CONVT_F32;
@@ -99,7 +109,9 @@ struct PackParams {
   int *careful = nullptr, *shifts = nullptr;
   TapAxis axis[3];
   int count[3][most_stride] = {};  // taps of a phase
-  int in_channels = 1, out_channels = 1, band = 8, bands = 1, chunks = 1, taps = 1;
+  int in_channels = 1, out_channels = 1, band = 8, bands = 1, row_bytes = 128, chunks = 1;
+  int taps = 1;    // without joined ones
+  int joined = 1;  // taps of axis 0
 };
 
 }  // namespace convt::core::cuda::sm90

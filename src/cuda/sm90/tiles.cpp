@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/division.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 
@@ -15,7 +16,6 @@ constexpr int most_group_rows = 2047;                       // of a descriptor's
 constexpr int stage_bytes = 16 << 10;
 constexpr int least_stages = 2;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int round_up(int value, int to) { return (value + to - 1) / to * to; }
 
 int strip_bytes(int pixels, int columns) {
@@ -28,15 +28,26 @@ double instruction_clocks(int columns) { return std::max(columns / 2.0, 16 + col
 // Bytes behind halo tiles and weights: places of taps, and a strip of both warpgroups' blocks.
 int fixed_bytes(const Geometry& g, Way way) {
   const int strip = way == Way::strip ? strip_bytes(consumers * block_rows, g.columns) : 0;
-  return shared_slack + round_up(g.tap_count() * static_cast<int>(sizeof(int)), 16) + strip;
+  return shared_slack + places_bytes(g.tap_count()) + strip;
 }
 
-// Gives what is left of the shared memory to halo tiles first, then to weights.
+// Stages that the weights of the largest class take.
+int class_stages(const Geometry& g, int stage_tiles) {
+  std::int64_t taps = 1;
+  for (const TapAxis& axis : g.taps) {
+    std::int64_t most = 0;
+    for (std::int64_t r = 0; r < axis.stride; ++r) most = std::max(most, axis.taps(r).count);
+    taps *= most;
+  }
+  return static_cast<int>(ceil_div(taps * g.chunks, stage_tiles));
+}
+
+// Halo tiles first; then all weights where they fit, or else stages of them.
 void place_buffers(const Geometry& g, Tile& tile) {
-  const int weights = g.columns * row_bytes;
+  const int weights = g.columns * g.row_bytes, all = g.tap_count() * g.chunks;
   tile.stage_tiles = std::max(stage_bytes / weights, 1);
   const int stage = tile.stage_tiles * weights, left = most_shared - fixed_bytes(g, tile.way);
-  tile.slot_bytes = round_up(tile.halo_rows * row_bytes, 1024);
+  tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
   const int fit = (left - least_stages * stage) / tile.slot_bytes;
   tile.slots = std::min({fit, 2 * g.chunks, most_slots});
   tile.resident = tile.slots >= g.chunks;
@@ -44,15 +55,31 @@ void place_buffers(const Geometry& g, Tile& tile) {
     tile.rejection = "its halo does not fit in shared memory";
     return;
   }
-  tile.stages = std::min((left - tile.slots * tile.slot_bytes) / stage, most_stages);
-  tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stages * stage;
+  const int behind_slots = left - tile.slots * tile.slot_bytes;
+  tile.all_weights = g.bands == 1 && all <= behind_slots / weights;
+  if (tile.all_weights) tile.stage_tiles = all;
+  tile.stages = tile.all_weights ? 1 : std::min(behind_slots / stage, most_stages);
+  tile.turns =
+      tile.way != Way::strip && tile.resident && (tile.all_weights || class_stages(g, tile.stage_tiles) <= tile.stages);
+  tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stages * tile.stage_tiles * weights;
 }
 
-// In clocks of one multiprocessor. Rates were measured (docs/hopper-notes.md).
+// In clocks of one multiprocessor; rates were measured (docs/hopper-notes.md).
+constexpr double load_latency = 1400;    // of a load that many wait for
+constexpr double weight_latency = 2800;  // of a stage of weights, which all multiprocessors read at once
+constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 8;  // bytes, bytes, sums per clock
+
+// Of filling a box of so many rows in lines of so many pixels. Each thread has 32 loads under way; lines begin anywhere
+// in a sector.
+double halo_clocks(const Geometry& g, int rows, int line) {
+  const double batches = rows / (32.0 * halo_warps) * g.chunks * (g.row_bytes / g.element) / 32.0;
+  const double sectors = static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
+  return std::max(std::ceil(batches) * load_latency, sectors);
+}
+
+double steps_of(const Geometry& g) { return (g.chunks - 1) * g.row_bytes / step_bytes + g.last_steps; }
+
 void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
-  constexpr double latency = 1400;         // of a load that many wait for
-  constexpr double weight_latency = 2800;  // of a stage of weights, which all multiprocessors read at once
-  constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 8;  // bytes, bytes, sums per clock
   double items = static_cast<double>(g.batch) * g.bands, positions = 1, phases = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const auto stride = g.taps[a].stride;
@@ -60,16 +87,12 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
     positions *= tile.size[a];
     phases *= static_cast<double>(std::min(stride, g.output[a]));
   }
-  const double steps = (g.chunks - 1) * 4.0 + g.last_steps;
-  const double products = g.tap_count() * steps * positions / block_rows * instruction_clocks(g.columns);
-  const double stage = tile.stage_tiles * g.columns * row_bytes;
-  const double weights = static_cast<double>(g.tap_count()) * g.chunks * g.columns * row_bytes /
-                         std::min(weight_rate, (tile.stages - 1) * stage / weight_latency);
-  // Each thread has 32 loads under way; lines begin anywhere in a sector.
-  const double batches = std::ceil(tile.halo_rows / (32.0 * halo_warps)) * g.chunks * (4.0 / g.element);
-  const double lines = static_cast<double>(tile.halo_rows) / tile.halo[2];
-  const double sectors = lines * g.in_channels * (tile.halo[2] * g.element + sector) / sector_rate;
-  const double halo = std::max(batches * latency, sectors) * (tile.resident ? 1 : phases);
+  const double products = g.tap_count() * steps_of(g) * positions / block_rows * instruction_clocks(g.columns);
+  const double stage = tile.stage_tiles * g.columns * g.row_bytes;
+  const double weights = tile.all_weights ? 0
+                                          : static_cast<double>(g.tap_count()) * g.chunks * g.columns * g.row_bytes /
+                                                std::min(weight_rate, (tile.stages - 1) * stage / weight_latency);
+  const double halo = halo_clocks(g, tile.halo_rows, tile.halo[2]) * (tile.resident ? 1 : phases);
   const double results = positions * phases * g.columns / result_rate;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double item = (overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo) + results;
@@ -90,7 +113,7 @@ Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3
     rows *= tile.halo[i];
   }
   const int group_rows = group_axis == 0 ? tile.halo[1] * tile.halo[2] : group_axis == 1 ? tile.halo[2] : 8;
-  if (rows * row_bytes > most_shared || group_rows > most_group_rows) {
+  if (rows * g.row_bytes > most_shared || group_rows > most_group_rows) {
     tile.rejection = "its halo does not fit in shared memory";
     return tile;
   }
@@ -98,6 +121,77 @@ Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3
   place_buffers(g, tile);
   if (tile.rejection.empty()) predict(g, device, tile);
   return tile;
+}
+
+// An axis that tiles can march along.
+bool marches(const TapAxis& axis) { return axis.stride == 1 && axis.kernel == joined_taps && axis.dilation == 1; }
+
+// Whether they do for this convolution, and the order of axes with that axis first.
+bool march_order(const Geometry& g, std::array<std::size_t, 3>& order) {
+  for (const TapAxis& axis : g.taps)
+    if (axis.stride != 1) return false;
+  if (g.bands > 1 || (!marches(g.taps[0]) && (g.taps[0].kernel > 1 || !marches(g.taps[1])))) return false;
+  if (!marches(g.taps[0])) order = {1, 0, 2};
+  return true;
+}
+
+// Planes of an item, by what all items would cost: few planes begin often, many leave multiprocessors idle at the end.
+void predict_march(const Geometry& g, const DeviceProperties& device, Tile& tile) {
+  const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
+  const double products = taps * steps_of(g) * positions / block_rows * instruction_clocks(joined_taps * g.columns);
+  const double plane = std::max(products, halo_clocks(g, tile.halo_rows, tile.halo[2])) +
+                       positions * g.columns / result_rate / consumers;
+  const std::int64_t planes = g.output[tile.order[0]];
+  double columns = static_cast<double>(g.batch);
+  for (const int a : {1, 2})
+    columns *= static_cast<double>(
+        ceil_div(g.output[tile.order[static_cast<std::size_t>(a)]], tile.size[static_cast<std::size_t>(a)]));
+  for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(planes, 32); ++parts) {
+    const std::int64_t each = ceil_div(planes, parts);
+    const double rounds = std::ceil(columns * static_cast<double>(ceil_div(planes, each)) / device.multiprocessors);
+    const double seconds = rounds * static_cast<double>(each + joined_taps - 1) * plane / device.clock;
+    if (parts > 1 && seconds >= tile.seconds) continue;
+    tile.seconds = seconds;
+    tile.size[0] = static_cast<int>(each);
+  }
+}
+
+Tile march_tile(const Geometry& g, const std::array<std::size_t, 3>& order, int group_axis,
+                const std::array<int, 3>& blocks, const DeviceProperties& device) {
+  Tile tile;
+  tile.way = Way::march;
+  tile.order = order;
+  tile.group_axis = group_axis;
+  tile.blocks = blocks;
+  tile.halo_rows = 1;
+  for (const std::size_t a : {1U, 2U}) {
+    tile.size[a] = blocks[a] * (static_cast<int>(a) == group_axis ? 8 : 1) * (a == 2 ? 8 : 1);
+    tile.halo[a] = tile.size[a] + g.span[order[a]];
+    tile.halo_rows *= tile.halo[a];
+  }
+  const int taps = g.tap_count() / joined_taps, weights = joined_taps * g.columns * g.row_bytes;
+  const int left = most_shared - fixed_bytes(g, tile.way) - taps * g.chunks * weights;
+  tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
+  tile.slots = std::min(left / tile.slot_bytes, most_slots);
+  if (left < 0 || tile.slots < 2) {
+    tile.rejection = "weights and planes do not fit in shared memory";
+    return tile;
+  }
+  tile.all_weights = true;
+  tile.stage_tiles = taps * g.chunks;
+  tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stage_tiles * weights;
+  predict_march(g, device, tile);
+  return tile;
+}
+
+std::vector<Tile> march_tiles(const Geometry& g, const DeviceProperties& device) {
+  std::array<std::size_t, 3> order{0, 1, 2};
+  std::vector<Tile> tiles;
+  if (!march_order(g, order)) return tiles;
+  const int blocks = consumers * blocks_of(Way::march, g.columns);
+  for (const int axis : {1, 2})
+    for (int h = 1; h <= blocks; h *= 2) tiles.push_back(march_tile(g, order, axis, {1, h, blocks / h}, device));
+  return tiles;
 }
 
 }  // namespace
@@ -150,7 +244,10 @@ std::string describe(const Program& program, Geometry& g) {
   g.batch = asked.input.batch;
   g.in_channels = static_cast<int>(c.in_channels);
   g.out_channels = static_cast<int>(c.out_channels);
-  const int channels = row_bytes / g.element, step = step_bytes / g.element;
+  // Rows of 64 bytes where those of 128 would be much emptier.
+  const auto bytes_in = [&](std::int64_t row) { return ceil_div(c.in_channels * g.element, row) * row; };
+  g.row_bytes = 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128;
+  const int channels = g.row_bytes / g.element, step = step_bytes / g.element;
   g.chunks = static_cast<int>(ceil_div(c.in_channels, channels));
   g.last_steps = static_cast<int>(ceil_div(c.in_channels - std::int64_t{g.chunks - 1} * channels, step));
   double least = 0;
@@ -165,11 +262,13 @@ std::string describe(const Program& program, Geometry& g) {
 }
 
 std::string Tile::print() const {
-  return fmt::format("{}{}", axis_letters[static_cast<std::size_t>(group_axis)], fmt::join(size, "x"));
+  return fmt::format("{}{}{}", way == Way::march ? "m" : "", axis_letters[static_cast<std::size_t>(group_axis)],
+                     fmt::join(size, "x"));
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& device) {
-  const int blocks = consumers * blocks_of(way);
+  if (way == Way::march) return march_tiles(g, device);
+  const int blocks = consumers * blocks_of(way, g.columns);
   std::vector<Tile> tiles;
   for (int axis = 0; axis < 3; ++axis)
     for (int d = 1; d <= blocks; d *= 2)

@@ -17,7 +17,8 @@ struct Geometry {
   Axes output{1, 1, 1}, padding{0, 0, 0};
   std::array<int, 3> span{};  // inputs of a halo tile beyond its positions, for any first output
   int element = 4;            // bytes
-  int in_channels = 1, out_channels = 1, chunks = 1, last_steps = 1;
+  int in_channels = 1, out_channels = 1;
+  int row_bytes = 128, chunks = 1, last_steps = 1;  // as ConvParams has them
   int columns = 8, bands = 1;
   std::int64_t batch = 1;
 
@@ -35,18 +36,22 @@ Reach reach_of(const TapAxis& axis, std::int64_t lead);
 struct Tile {
   Way way = Way::strip;
   std::string rejection;
-  int group_axis = 1;                  // groups of 8 positions along w follow each other along it
-  std::array<int, 3> blocks{1, 1, 1};  // of 64 positions
-  std::array<int, 3> size{1, 1, 1};    // in positions
+  std::array<std::size_t, 3> order{0, 1, 2};  // the convolution's axes, as the tile's; d and h may change places
+  int group_axis = 1;                         // groups of 8 positions along w follow each other along it
+  std::array<int, 3> blocks{1, 1, 1};         // of 64 positions
+  std::array<int, 3> size{1, 1, 1};           // in positions
   std::array<int, 3> halo{1, 1, 1};
   int halo_rows = 1, slots = 1, slot_bytes = 0, stages = 1, stage_tiles = 1;
-  bool resident = true;
+  bool resident = true, all_weights = false, turns = false;
   int shared = 0;      // bytes of shared memory
   double seconds = 0;  // predicted
 
   std::string print() const;  // "h1x8x32": the group axis and the size
 };
-// Every tile of the table, rejected ones as well.
+// Every tile of the table, rejected ones as well; none where this way is none for the convolution.
 std::vector<Tile> tiles_of(const Geometry& geometry, Way way, const DeviceProperties& device);
+
+// Of the taps' places in shared memory, and one more.
+constexpr int places_bytes(int taps) { return (taps + 1) * 4 / 16 * 16 + 16; }
 
 }  // namespace convt::core::cuda::sm90

@@ -15,8 +15,10 @@ struct Item {
 __device__ inline Item item_at(const ConvParams& p, int index) {
   asm volatile("" : "+r"(index));  // found again where it is needed: registers are short
   Item item;
+  const int rank = index % p.cluster;  // blocks of a cluster have the same band
+  index /= p.cluster;
   item.band = index % p.bands;
-  index /= p.bands;
+  index = min(index / p.bands * p.cluster + rank, p.tiles - 1);  // the last one twice, where a cluster is not full
 #pragma unroll
   for (int a = 2; a >= 0; --a) {
     item.tile[a] = index % p.axis[a].tiles;
@@ -104,11 +106,17 @@ __device__ float rounded_value(E x) {
   return to_real(x);
 }
 
+// Where unit `unit` of 16 bytes of a row is, in units from the row's beginning: as matrix instructions swizzle rows of
+// 64 and of 128 bytes by their address, so that 8 neighbouring rows meet all banks.
+__device__ inline int place_in_row(int row, int unit, int row_bytes) {
+  return unit ^ (row_bytes == 128 ? row % 8 : row / 2 % 4);
+}
 // From a tile of weights' beginning to a weight, in elements.
 template <class E>
-__device__ int weight_place(int column, int channel) {
+__device__ int weight_place(int column, int channel, int row_bytes) {
   constexpr int each = 16 / static_cast<int>(sizeof(E));
-  return column * (row_bytes / static_cast<int>(sizeof(E))) + (channel / each ^ column % 8) * each + channel % each;
+  return column * (row_bytes / static_cast<int>(sizeof(E))) + place_in_row(column, channel / each, row_bytes) * each +
+         channel % each;
 }
 
 }  // namespace convt::core::cuda::sm90

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernel a way and a number of columns are, and its launch.
+#pragma once
+
+#include "cuda/sm90/march.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+template <class E, Format how, int n, Way which>
+struct KernelKind {
+  using Element = E;
+  static constexpr Format format = how;
+  static constexpr Way way = which;
+  static constexpr int columns = n, blocks = blocks_of(which, n), joint = which == Way::paired ? 2 : 1;
+};
+
+// Blocks of a cluster run at the same time, next to each other.
+inline void launch_cluster(void (*kernel)(ConvParams), const ConvParams& params, const Launch& how) {
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {static_cast<unsigned>(params.cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(how.grid);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = how.shared;
+  config.stream = how.stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  void* arguments[] = {const_cast<ConvParams*>(&params)};
+  check(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments), "Hopper's convolution");
+}
+
+template <class Kind>
+constexpr auto* kernel_of() {
+  if constexpr (Kind::way == Way::march)
+    return march_kernel<Kind>;
+  else
+    return conv_kernel<Kind>;
+}
+
+template <class Kind>
+void launch_kind(const ConvParams& params, const Launch& how) {
+  static_assert(sizeof params <= 4096);
+  constexpr auto* kernel = kernel_of<Kind>();
+  // The same for every launch: other threads launch this kernel too.
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
+        "the shared memory of Hopper's convolution");
+  launch_cluster(kernel, params, how);
+}
+
+template <class E, Format format, int n>
+void launch_columns(Way way, const ConvParams& params, const Launch& how) {
+  switch (way) {
+    case Way::strip:
+      return launch_kind<KernelKind<E, format, n, Way::strip>>(params, how);
+    case Way::single:
+      return launch_kind<KernelKind<E, format, n, Way::single>>(params, how);
+    case Way::paired:
+      return launch_kind<KernelKind<E, format, n, Way::paired>>(params, how);
+    case Way::folded:
+      if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::folded>>(params, how);
+      return;
+    case Way::march:
+      return launch_kind<KernelKind<E, format, n, Way::march>>(params, how);
+  }
+}
+
+template <class E, Format format>
+void launch_format(Way way, int columns, const ConvParams& params, const Launch& how) {
+  switch (columns) {
+    case 8:
+      return launch_columns<E, format, 8>(way, params, how);
+    case 24:
+      return launch_columns<E, format, 24>(way, params, how);
+    case 32:
+      return launch_columns<E, format, 32>(way, params, how);
+    default:
+      return launch_columns<E, format, 64>(way, params, how);
+  }
+}
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// The convolution of stride 1 for few output channels, whose products would not fill the matrix instructions' columns.
+//
+// A block marches along the first axis, input plane by input plane. The three taps of that axis are joined: each
+// plane's products have three times the columns, one part for each of the three output planes that it belongs to.
+// Behind a plane the first part is complete and leaves; the others move up. Weights stay in shared memory, and every
+// input plane is read once.
+#pragma once
+
+#include "cuda/sm90/conv.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+inline constexpr int march_warps = producers * group_threads / warp_threads;  // that fill planes
+
+// The output planes of an item, and the input plane that completes one.
+struct March {
+  int first, end, to_input;
+
+  __device__ March(const ConvParams& p, const Item& item)
+      : first(item.tile[0] * p.axis[0].tile),
+        end(min(first + p.axis[0].tile, p.axis[0].size)),
+        to_input(p.axis[0].first + joined_taps - 1) {}
+  // Every plane, from the first that belongs to some output of the item: f(the output plane that it completes).
+  template <class F>
+  __device__ void for_each(F&& f) const {
+#pragma unroll 1
+    for (int z = first - (joined_taps - 1); z < end; ++z) f(z);
+  }
+};
+
+template <class E>
+__device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
+  Ring slot{p.slots};
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
+    const Item item = item_at(p, i);
+    const March march(p, item);
+    Corner corner = corner_of(p, item);
+    march.for_each([&](int z) {
+      corner.at[0] = z + march.to_input;
+      if (is_inside(p.axis[0], corner.at[0]))
+        fill_box<E>(p, shared, corner, slots, slot, threadIdx.x - consumers * group_threads,
+                    march_warps * warp_threads);
+    });
+  }
+}
+
+// One chunk of channels of a plane; the slot before it is released when its products are done.
+template <Format format, int n, int blocks, int steps>
+__device__ void multiply_joined(const ConvParams& p, const Shared& shared, int chunk, const int (&offset)[blocks],
+                                const Ring& slot, float (&sums)[blocks][n / 2]) {
+  constexpr int step_units = step_bytes / 16;
+  const int row_units = p.row_bytes / 16;
+  const Operand tile(shared.halo + slot.place * p.slot_bytes, p.group_rows, p.row_bytes);
+  const Operand all_weights(shared.weights, 8, p.row_bytes);
+  int weights = chunk * p.taps * n * row_units, place = shared.places[0];
+  for (int tap = 0; tap < p.taps; ++tap) {
+    const int a = place * row_units;
+    place = shared.places[tap + 1];  // there is one more
+    multiply_begin();
+#pragma unroll
+    for (int k = 0; k < steps; ++k)
+#pragma unroll
+      for (int i = 0; i < blocks; ++i)
+        multiply<format, n>(sums[i], tile.moved(a + offset[i] + k * step_units),
+                            all_weights.moved(weights + k * step_units));
+    multiply_commit();
+    if (tap == 0 && chunk > 0) {
+      multiply_wait<1>();
+      if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot.before()));
+    }
+    weights += n * row_units;
+  }
+}
+
+// One input plane into the sums of the three output planes that it belongs to.
+template <Format format, int n, int blocks>
+__device__ void multiply_plane(const ConvParams& p, const Shared& shared, const int (&offset)[blocks], Ring& slot,
+                               float (&sums)[blocks][n / 2]) {
+  for (int chunk = 0; chunk < p.chunks; ++chunk) {
+    wait(shared.halo_full(slot.place), slot.parity);
+    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes,
+               [&]<int steps>() { multiply_joined<format, n, blocks, steps>(p, shared, chunk, offset, slot, sums); });
+    slot.next();
+  }
+  multiply_wait<0>();
+  if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot.before()));
+}
+
+template <class Kind>
+__device__ void march_along(const ConvParams& p, const Shared& shared) {
+  constexpr int n = Kind::columns, all = joined_taps * n, blocks = Kind::blocks;
+  const int group = __shfl_sync(~0U, threadIdx.x / group_threads, 0);
+  int offset[blocks];  // of each block, in units of 16 bytes
+#pragma unroll
+  for (int b = 0; b < blocks; ++b) {
+    const int(&at)[3] = p.origin[group * blocks + b];
+    offset[b] = ((at[1] - p.axis[1].first) * p.axis[2].halo + at[2] - p.axis[2].first) * (p.row_bytes / 16);
+  }
+  Ring slot{p.slots};
+  if (!shared.careful) wait(shared.weights_full(0), 0);
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
+    const March march(p, item_at(p, i));
+    float sums[blocks][all / 2];
+    clear<all, blocks>(sums);
+    march.for_each([&](int z) {
+      if (!shared.careful && is_inside(p.axis[0], z + march.to_input))
+        multiply_plane<Kind::format, all, blocks>(p, shared, offset, slot, sums);
+      if (z >= march.first) {
+        const int phase[3] = {z - march.first, 0, 0};  // of stride 1: so far behind the tile's first output
+        float complete[1][blocks][n / 2];
+        if (shared.careful) {
+          accumulate_carefully<typename Kind::Element, n, joined_taps, blocks>(p, i, phase[0], 0, 0, complete[0]);
+        } else {
+#pragma unroll
+          for (int b = 0; b < blocks; ++b)
+#pragma unroll
+            for (int k = 0; k < n / 2; ++k) complete[0][b][k] = sums[b][k];
+        }
+        finish<typename Kind::Element, n>(p, item_at(p, i), phase, complete);
+      }
+#pragma unroll
+      for (int b = 0; b < blocks; ++b)
+#pragma unroll
+        for (int k = 0; k < all / 2; ++k) sums[b][k] = k + n / 2 < all / 2 ? sums[b][(k + n / 2) % (all / 2)] : 0.0f;
+    });
+  }
+}
+
+template <class Kind>
+__global__ void __launch_bounds__(threads, 1) march_kernel(const __grid_constant__ ConvParams p) {
+  extern __shared__ unsigned char dynamic[];
+  __shared__ alignas(8) std::uint64_t barriers[barrier_bytes / 8];
+  const int tile_bytes = joined_taps * Kind::columns * p.row_bytes;
+  const Memory memory(p, dynamic, barriers, tile_bytes);
+  if (threadIdx.x == 0) init_barriers(p, memory.shared, march_warps);
+  __syncthreads();
+  if (threadIdx.x >= consumers * group_threads) {
+    give_registers<producer_registers>();
+    if (memory.shared.careful) return;
+    if (threadIdx.x == consumers * group_threads) stream_weights(p, memory.shared, tile_bytes);
+    __syncwarp();
+    fill_planes<typename Kind::Element>(p, memory.shared, memory.slots);
+  } else {
+    take_registers<consumer_registers>();
+    march_along<Kind>(p, memory.shared);
+  }
+}
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// How producers and consumers of a block meet: barriers and buffers in shared memory, by address.
+#pragma once
+
+#include "cuda/sm90/instructions.cuh"
+#include "cuda/sm90/work.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+inline constexpr int consumer_warps = consumers * group_threads / warp_threads;
+
+struct Shared {
+  std::uint32_t halo, weights, barriers;
+  bool careful;       // some weight is not finite: nothing comes through shared memory
+  const int* places;  // by tap: rows from a position to the input that the tap sees
+
+  __device__ std::uint32_t halo_full(int slot) const { return barriers + slot * 8; }
+  __device__ std::uint32_t halo_empty(int slot) const { return barriers + (most_slots + slot) * 8; }
+  __device__ std::uint32_t weights_full(int stage) const { return barriers + (2 * most_slots + stage) * 8; }
+  __device__ std::uint32_t weights_empty(int stage) const {
+    return barriers + (2 * most_slots + most_stages + stage) * 8;
+  }
+  // Consumers' turns: completed when the other warpgroup has issued its products.
+  __device__ std::uint32_t turn(int group) const { return barriers + (2 * (most_slots + most_stages) + group) * 8; }
+};
+
+// A block's shared memory: halo slots, stages of weights, places of taps, and what is behind.
+struct Memory {
+  unsigned char *slots, *behind;
+  Shared shared;
+
+  // All threads call it, and meet before they use what it makes.
+  __device__ Memory(const ConvParams& p, unsigned char* dynamic, const std::uint64_t* barriers, int tile_bytes) {
+    slots = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
+    unsigned char* const weights = slots + p.slots * p.slot_bytes;
+    int* const places = reinterpret_cast<int*>(weights + p.stages * p.stage_tiles * tile_bytes);
+    behind = reinterpret_cast<unsigned char*>(places) + p.places_bytes;
+    shared = {shared_address(slots), shared_address(weights), shared_address(barriers), *p.careful != 0, places};
+    for (int i = threadIdx.x; i <= p.taps; i += threads) {
+      const int* const shift = p.shifts + 3 * min(i, p.taps - 1);
+      places[i] = -(shift[0] * p.axis[1].halo + shift[1]) * p.axis[2].halo - shift[2];
+    }
+  }
+};
+
+// A place in a ring, and how often it was passed.
+struct Ring {
+  int size, place = 0, parity = 0;
+  __device__ void next() {
+    if (++place == size) {
+      place = 0;
+      parity ^= 1;
+    }
+  }
+  __device__ int before() const { return (place == 0 ? size : place) - 1; }
+};
+
+// By one thread, before any other uses them.
+__device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_arrivals) {
+  for (int i = 0; i < p.slots; ++i) {
+    init_barrier(shared.halo_full(i), halo_arrivals);
+    init_barrier(shared.halo_empty(i), consumer_warps);
+  }
+  for (int i = 0; i < p.stages; ++i) {
+    init_barrier(shared.weights_full(i), 1);
+    init_barrier(shared.weights_empty(i), consumer_warps * p.cluster);
+  }
+  for (int i = 0; i < consumers; ++i) init_barrier(shared.turn(i), consumer_warps / consumers);
+  fence_barrier_init();
+}
+
+// All threads of the block, or of the blocks of a cluster.
+__device__ inline void sync_blocks(const ConvParams& p) {
+  if (p.cluster > 1)
+    sync_cluster();
+  else
+    __syncthreads();
+}
+
+}  // namespace convt::core::cuda::sm90
