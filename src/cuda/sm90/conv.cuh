@@ -188,6 +188,7 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
 __device__ inline void release_tile(const ConvParams& p, const Shared& shared, Feed& feed) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     wait(shared.halo_full(feed.halo.place), feed.halo.parity);
+    __syncwarp();  // a lane that comes later would wait for what is filled next
     if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(feed.halo.place));
     feed.halo.next();
   }
@@ -268,10 +269,8 @@ __device__ void consume(const ConvParams& p, const Shared& shared, unsigned char
 
 template <class Kind>
 __global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant__ ConvParams p) {
-  extern __shared__ unsigned char dynamic[];
-  __shared__ alignas(8) std::uint64_t barriers[barrier_bytes / 8];
   const int tile_bytes = Kind::columns * p.row_bytes;
-  const Memory memory(p, dynamic, barriers, tile_bytes);
+  const Memory memory(p, tile_bytes);
   const Shared& shared = memory.shared;
   if (threadIdx.x == 0) init_barriers(p, shared, halo_warps);
   sync_blocks(p);

@@ -81,7 +81,7 @@ __device__ void apply_gelu(float* x) {
     for (int i = 0; i < count; ++i) tail[i] = fmaf(tail[i], fabsf(x[i]), q[k]);
 #pragma unroll
   for (int i = 0; i < count; ++i) {
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(tail[i]) : "f"(tail[i]));
+    tail[i] = power_of_two(tail[i]);
     if (fabsf(x[i]) > 5.5f) tail[i] = 0;
     x[i] *= x[i] > 0 ? 1.0f - tail[i] : tail[i];
   }

@@ -26,8 +26,7 @@ inline void launch_cluster(void (*kernel)(ConvParams), const ConvParams& params,
   config.stream = how.stream;
   config.attrs = &cluster;
   config.numAttrs = 1;
-  void* arguments[] = {const_cast<ConvParams*>(&params)};
-  check(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), arguments), "Hopper's convolution");
+  check(cudaLaunchKernelEx(&config, kernel, params), "Hopper's convolution");
 }
 
 template <class Kind>

@@ -129,10 +129,8 @@ __device__ void march_along(const ConvParams& p, const Shared& shared) {
 
 template <class Kind>
 __global__ void __launch_bounds__(threads, 1) march_kernel(const __grid_constant__ ConvParams p) {
-  extern __shared__ unsigned char dynamic[];
-  __shared__ alignas(8) std::uint64_t barriers[barrier_bytes / 8];
   const int tile_bytes = joined_taps * Kind::columns * p.row_bytes;
-  const Memory memory(p, dynamic, barriers, tile_bytes);
+  const Memory memory(p, tile_bytes);
   if (threadIdx.x == 0) init_barriers(p, memory.shared, march_warps);
   __syncthreads();
   if (threadIdx.x >= consumers * group_threads) {
