@@ -52,16 +52,14 @@ __device__ inline void stream_weights(const ConvParams& p, const Shared& shared,
 template <class E>
 __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned char* slots) {
   Ring slot{p.slots};
+  Filler filler{static_cast<int>(threadIdx.x) - consumers * group_threads, halo_warps * warp_threads};
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Corner corner = corner_of(p, item_at(p, i));
-    const auto fill = [&] {
-      fill_box<E>(p, shared, corner, slots, slot, threadIdx.x - consumers * group_threads, halo_warps * warp_threads);
-    };
     if (p.resident)
-      fill();
+      fill_box<E>(p, shared, corner, slots, slot, filler);
     else
       for_each_phase(p, [&](int d, int h, int w) {
-        if (class_at(p, d, h, w).taps != 0) fill();
+        if (class_at(p, d, h, w).taps != 0) fill_box<E>(p, shared, corner, slots, slot, filler);
       });
   }
 }

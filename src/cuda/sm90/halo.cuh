@@ -20,61 +20,70 @@ __device__ inline bool is_inside(const ConvAxis& axis, int x) {
   return static_cast<unsigned>(x - axis.lowest) < static_cast<unsigned>(axis.inputs);
 }
 
-// Where a pixel of the box is in the input; somewhere else where it is outside.
+// Where a pixel of the box is in the input; another pixel where it is outside.
 template <class E>
 struct HaloPixel {
   const E* from;
-  std::int64_t step;  // from one channel to the next
   bool inside;
 };
 template <class E>
-__device__ HaloPixel<E> halo_pixel(const ConvParams& p, const Corner& corner, const E* image, int row) {
+__device__ HaloPixel<E> halo_pixel(const ConvParams& p, const Corner& corner, std::int64_t first, int row) {
   const int line = row / p.axis[2].halo;
   const int at[3] = {line / p.axis[1].halo, line % p.axis[1].halo, row - line * p.axis[2].halo};
-  HaloPixel<E> pixel{image, p.channel_step, row < p.halo_rows};
+  std::int64_t offset = corner.image * p.image_step;
+  bool inside = row < p.halo_rows;
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
     const int x = corner.at[a] + at[a];
-    pixel.inside &= is_inside(p.axis[a], x);
-    pixel.from += x * p.axis[a].step;
+    inside &= is_inside(p.axis[a], x);
+    offset += x * p.axis[a].step;
   }
-  return pixel.inside ? pixel : HaloPixel<E>{static_cast<const E*>(p.there), 0, false};
+  return {(inside ? static_cast<const E*>(p.input) + offset : static_cast<const E*>(p.there)) + first, inside};
 }
 
-// One chunk of channels of a box, by `fillers` threads of which this is one. Lanes have neighbouring pixels; each loads
-// 32 elements without conditions, so that all of them are under way at once.
-template <class E, int row_bytes>
-__device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot, int filler,
-                          int fillers) {
+// A thread that fills boxes together with others. Whoever has a row more than others in one box has fewer in the next.
+struct Filler {
+  int first, threads;  // first: the row to begin with
+
+  __device__ void next(int rows) {
+    first -= (rows + warp_threads - 1) / warp_threads * warp_threads % threads;
+    if (first < 0) first += threads;
+  }
+};
+
+// One chunk of channels of a box. Lanes have neighbouring pixels; each loads 32 elements without conditions, so that
+// all of them are under way at once; `full` where all channels of the chunk are there.
+template <class E, int row_bytes, bool full>
+__device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
+                          const Filler& filler) {
   constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), each = 16 / static_cast<int>(sizeof(E));
   constexpr int at_once = channels < 32 ? channels : 32, rows = 32 / at_once;
   const int there = min(channels, p.in_channels - chunk * channels);
-  const E* const image = static_cast<const E*>(p.input) + corner.image * p.image_step +
-                         static_cast<std::int64_t>(chunk) * channels * p.channel_step;
+  const std::int64_t channel_bytes = p.channel_step * static_cast<std::int64_t>(sizeof(E));
+  const std::int64_t first_channel = static_cast<std::int64_t>(chunk) * channels * p.channel_step;
 #pragma unroll 1
-  for (int row = filler; row < p.halo_rows; row += fillers * rows) {
+  for (int row = filler.first; row < p.halo_rows; row += filler.threads * rows) {
     E x[rows][at_once];
     HaloPixel<E> pixel[rows];
 #pragma unroll
-    for (int r = 0; r < rows; ++r) pixel[r] = halo_pixel(p, corner, image, row + r * fillers);
-#pragma unroll
+    for (int r = 0; r < rows; ++r) pixel[r] = halo_pixel<E>(p, corner, first_channel, row + r * filler.threads);
+#pragma unroll 1
     for (int first = 0; first < channels; first += at_once) {
+      int left = there - first;
+      forget(left);  // or 32 comparisons are kept
 #pragma unroll
       for (int r = 0; r < rows; ++r)
 #pragma unroll
-        for (int c = 0; c < at_once; ++c) {
-          x[r][c] = *pixel[r].from;
-          if (first + c + 1 < there) pixel[r].from += pixel[r].step;
-        }
+        for (int c = 0; c < at_once; ++c) x[r][c] = load_next(pixel[r].from, full || c + 1 < left ? channel_bytes : 0);
 #pragma unroll
       for (int r = 0; r < rows; ++r) {
-        const int own = row + r * fillers;
+        const int own = row + r * filler.threads;
         if (r > 0 && own >= p.halo_rows) continue;
 #pragma unroll
         for (int c = 0; c < at_once; c += each) {
 #pragma unroll
           for (int k = c; k < c + each; ++k)
-            if (!pixel[r].inside || first + k >= there) x[r][k] = E{};
+            if (!pixel[r].inside || (!full && k >= left)) x[r][k] = E{};
           *reinterpret_cast<uint4*>(slot + own * row_bytes + place_in_row(own, (first + c) / each, row_bytes) * 16) =
               rounded_vector(x[r] + c);
         }
@@ -86,14 +95,18 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 // All chunks of a box, each to the ring's next slot.
 template <class E>
 __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner& corner, unsigned char* slots,
-                         Ring& slot, int filler, int fillers) {
+                         Ring& slot, Filler& filler) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     wait(shared.halo_empty(slot.place), slot.parity ^ 1);
     unsigned char* const to = slots + slot.place * p.slot_bytes;
+    const bool full = (chunk + 1) * p.row_bytes <= p.in_channels * static_cast<int>(sizeof(E));
     if (p.row_bytes == 128)
-      fill_rows<E, 128>(p, corner, chunk, to, filler, fillers);
+      full ? fill_rows<E, 128, true>(p, corner, chunk, to, filler)
+           : fill_rows<E, 128, false>(p, corner, chunk, to, filler);
     else
-      fill_rows<E, 64>(p, corner, chunk, to, filler, fillers);
+      full ? fill_rows<E, 64, true>(p, corner, chunk, to, filler)
+           : fill_rows<E, 64, false>(p, corner, chunk, to, filler);
+    filler.next(p.halo_rows);
     fence_async();
     __syncwarp();
     if (threadIdx.x % warp_threads == 0) arrive(shared.halo_full(slot.place));

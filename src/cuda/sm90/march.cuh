@@ -12,6 +12,7 @@
 namespace convt::core::cuda::sm90 {
 
 inline constexpr int march_warps = producers * group_threads / warp_threads;  // that fill planes
+inline constexpr int march_consumer_registers = 168, march_producer_registers = 88;
 
 // The output planes of an item, and the input plane that completes one.
 struct March {
@@ -32,15 +33,14 @@ struct March {
 template <class E>
 __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
   Ring slot{p.slots};
+  Filler filler{static_cast<int>(threadIdx.x) - consumers * group_threads, march_warps * warp_threads};
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Item item = item_at(p, i);
     const March march(p, item);
     Corner corner = corner_of(p, item);
     march.for_each([&](int z) {
       corner.at[0] = z + march.to_input;
-      if (is_inside(p.axis[0], corner.at[0]))
-        fill_box<E>(p, shared, corner, slots, slot, threadIdx.x - consumers * group_threads,
-                    march_warps * warp_threads);
+      if (is_inside(p.axis[0], corner.at[0])) fill_box<E>(p, shared, corner, slots, slot, filler);
     });
   }
 }
@@ -134,13 +134,13 @@ __global__ void __launch_bounds__(threads, 1) march_kernel(const __grid_constant
   if (threadIdx.x == 0) init_barriers(p, memory.shared, march_warps);
   __syncthreads();
   if (threadIdx.x >= consumers * group_threads) {
-    give_registers<producer_registers>();
+    give_registers<march_producer_registers>();
     if (memory.shared.careful) return;
     if (threadIdx.x == consumers * group_threads) stream_weights(p, memory.shared, tile_bytes);
     __syncwarp();
     fill_planes<typename Kind::Element>(p, memory.shared, memory.slots);
   } else {
-    take_registers<consumer_registers>();
+    take_registers<march_consumer_registers>();
     march_along<Kind>(p, memory.shared);
   }
 }

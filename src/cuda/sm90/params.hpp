@@ -62,7 +62,7 @@ struct Fold {
 
 struct ConvParams {
   const void* input = nullptr;  // at the slab's first image and the first output's position
-  const void* there = nullptr;  // some element of the input: read where there is none
+  const void* there = nullptr;  // a pixel of the input: read where there is none
   std::int64_t image_step = 0, channel_step = 0;
   ConvAxis axis[3];
   const int* careful = nullptr;  // not 0: some weight is not finite

@@ -36,7 +36,8 @@ struct Memory {
     unsigned char* const weights = slots + p.slots * p.slot_bytes;
     int* const places = reinterpret_cast<int*>(weights + p.stages * p.stage_tiles * tile_bytes);
     behind = reinterpret_cast<unsigned char*>(places) + p.places_bytes;
-    shared = {shared_address(slots), shared_address(weights), shared_address(shared_words<barrier_bytes / 8>()), *p.careful != 0, places};
+    shared = {shared_address(slots), shared_address(weights), shared_address(shared_words<barrier_bytes / 8>()),
+              *p.careful != 0, places};
     for (int i = threadIdx.x; i <= p.taps; i += threads) {
       const int* const shift = p.shifts + 3 * min(i, p.taps - 1);
       places[i] = -(shift[0] * p.axis[1].halo + shift[1]) * p.axis[2].halo - shift[2];

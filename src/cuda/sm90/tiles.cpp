@@ -15,6 +15,7 @@ constexpr std::int64_t most_sizes = std::int64_t{1} << 24;  // of kernels, chann
 constexpr int most_group_rows = 2047;                       // of a descriptor's 14 bits of 16 bytes
 constexpr int stage_bytes = 16 << 10;
 constexpr int least_stages = 2;
+constexpr int stages_ahead = 2;  // that come while one warpgroup multiplies by what the other has done with
 
 int round_up(int value, int to) { return (value + to - 1) / to * to; }
 
@@ -59,8 +60,8 @@ void place_buffers(const Geometry& g, Tile& tile) {
   tile.all_weights = g.bands == 1 && all <= behind_slots / weights;
   if (tile.all_weights) tile.stage_tiles = all;
   tile.stages = tile.all_weights ? 1 : std::min(behind_slots / stage, most_stages);
-  tile.turns =
-      tile.way != Way::strip && tile.resident && (tile.all_weights || class_stages(g, tile.stage_tiles) <= tile.stages);
+  tile.turns = tile.way != Way::strip && tile.resident &&
+               (tile.all_weights || class_stages(g, tile.stage_tiles) + stages_ahead <= tile.stages);
   tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stages * tile.stage_tiles * weights;
 }
 
@@ -95,7 +96,10 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const double halo = halo_clocks(g, tile.halo_rows, tile.halo[2]) * (tile.resident ? 1 : phases);
   const double results = positions * phases * g.columns / result_rate;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
-  const double item = (overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo) + results;
+  const double all = products + weights + halo;
+  const double longest = overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo;
+  // What runs at the same time is in its way a little.
+  const double item = longest + 0.1 * (all - longest) + results;
   tile.seconds = std::ceil(items / device.multiprocessors) * item / device.clock;
 }
 

@@ -36,6 +36,13 @@ inline void arrive(std::uint32_t barrier) { hopper_model::arrive(barrier); }
 inline void arrive_expecting(std::uint32_t barrier, int bytes) { hopper_model::arrive(barrier, bytes); }
 inline void wait(std::uint32_t barrier, int parity) { hopper_model::wait(barrier, parity); }
 
+template <class E>
+E load_next(const E*& from, std::int64_t bytes) {
+  const E value = *from;
+  from += bytes / static_cast<std::int64_t>(sizeof(E));
+  return value;
+}
+
 inline void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   hopper_model::copy_bulk(to, from, bytes, barrier);
 }
@@ -53,7 +60,7 @@ void take_registers() {}
 template <int registers>
 void give_registers() {}
 
-inline void multiply_begin() {}
+inline void multiply_begin() { hopper_model::sync_warp(); }  // .sync.aligned: lanes go on together
 inline void multiply_commit() { hopper_model::commit(); }
 template <int pending>
 void multiply_wait() {
