@@ -54,6 +54,7 @@ struct Thread {
   std::size_t committed = 0;
 
   bool ready() const {
+    if (done) return false;
     if (meeting != nullptr) return meeting->generation != generation;
     return barrier == nullptr || static_cast<int>(barrier->phase & 1) != parity;
   }
@@ -63,6 +64,9 @@ struct Warp {
   Meeting meeting;
   std::uint64_t brought[2][warp_threads] = {};
   std::uint64_t history = 0;  // of its products
+  std::uint32_t asleep = 0;   // a bit for each lane
+
+  bool sleeps(int lane) const { return (asleep >> lane & 1U) != 0; }
 };
 
 struct Block {
@@ -75,6 +79,11 @@ struct Block {
   std::uint32_t end = 0;
   Meeting all, named[named_barriers];
   std::map<std::uint32_t, Barrier> barriers;
+
+  Thread* lane(std::size_t warp, int lane) {
+    const std::size_t index = warp * warp_threads + static_cast<std::size_t>(lane);
+    return index < threads.size() ? &threads[index] : nullptr;
+  }
 };
 
 struct Copy {
@@ -124,7 +133,14 @@ class Machine {
   void give_way();
   void leave();
   void resume(Block& block, Thread& thread);
-  bool round(bool all_awake);
+  struct Turn {
+    Block* block;
+    std::size_t warp;
+  };
+  std::vector<Turn> all_turns() const;
+  bool round();
+  void doze(Warp& warp);
+  bool wake();
   bool deliver();
   void deliver(const Copy& copy);
   void check_end();
@@ -183,39 +199,64 @@ std::string Machine::run() {
       return std::any_of(blocks_.begin(), blocks_.end(), [](const auto& block) { return block->live > 0; });
     };
     while (!failure_ && any_live())
-      if (!round(false) && !round(true) && !deliver()) failure_ = stuck();
+      if (!round() && !(random(4) != 0 && deliver()) && !wake() && !deliver()) failure_ = stuck();
     if (!failure_) check_end();
   }
   machine = before;
   return failure_.value_or("");
 }
 
-// One step of every warp that can go on; some sleep.
-bool Machine::round(bool all_awake) {
-  struct Turn {
-    Block* block;
-    std::size_t warp;
-  };
-  std::vector<Turn> turns;
-  for (const auto& block : blocks_)
-    for (std::size_t warp = 0; warp < block->warps.size(); ++warp) turns.push_back({block.get(), warp});
+// Lanes that are awake go on until they wait, warp by warp in any order.
+bool Machine::round() {
+  std::vector<Turn> turns = all_turns();
   for (std::size_t i = turns.size(); i > 1; --i) std::swap(turns[i - 1], turns[random(i)]);
   bool any = false;
   for (const Turn& turn : turns) {
-    if (!all_awake && random(4) == 0) continue;
+    doze(turn.block->warps[turn.warp]);
     const bool backwards = random(2) == 0;
     for (int i = 0; i < warp_threads; ++i) {
       const int lane = backwards ? warp_threads - 1 - i : i;
-      const std::size_t index = turn.warp * warp_threads + static_cast<std::size_t>(lane);
-      if (index >= turn.block->threads.size()) continue;
-      Thread& thread = turn.block->threads[index];
-      if (thread.done || !thread.ready()) continue;
+      Thread* const thread = turn.block->lane(turn.warp, lane);
+      if (thread == nullptr || !thread->ready() || turn.block->warps[turn.warp].sleeps(lane)) continue;
       any = true;
-      resume(*turn.block, thread);
+      resume(*turn.block, *thread);
       if (failure_) return true;
     }
   }
   return any;
+}
+
+// A warp, or some of its lanes, fall asleep or wake up.
+void Machine::doze(Warp& warp) {
+  if (warp.asleep != 0) {
+    if (random(16) == 0) warp.asleep = 0;
+    return;
+  }
+  if (random(8) != 0) return;
+  constexpr std::uint32_t all = ~0U, all_but_first = ~1U;
+  const std::uint64_t which = random(3);
+  warp.asleep = which == 0 ? all : which == 1 ? all_but_first : static_cast<std::uint32_t>(random(all));
+}
+
+// One that sleeps and could go on.
+bool Machine::wake() {
+  std::vector<Warp*> warps;
+  for (const Turn& turn : all_turns())
+    for (int i = 0; i < warp_threads; ++i)
+      if (const Thread* const thread = turn.block->lane(turn.warp, i); thread != nullptr && thread->ready()) {
+        warps.push_back(&turn.block->warps[turn.warp]);
+        break;
+      }
+  if (warps.empty()) return false;
+  warps[random(warps.size())]->asleep = 0;
+  return true;
+}
+
+std::vector<Machine::Turn> Machine::all_turns() const {
+  std::vector<Turn> turns;
+  for (const auto& block : blocks_)
+    for (std::size_t warp = 0; warp < block->warps.size(); ++warp) turns.push_back({block.get(), warp});
+  return turns;
 }
 
 void Machine::resume(Block& block, Thread& thread) {
