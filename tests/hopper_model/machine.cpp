@@ -79,7 +79,13 @@ struct Block {
   std::uint32_t end = 0;
   Meeting all, named[named_barriers];
   std::map<std::uint32_t, Barrier> barriers;
+  bool fenced = false;  // some lanes of the warp whose turn it is
 
+  // What was stored before is seen by matrix instructions.
+  void publish() {
+    if (!std::exchange(fenced, false)) return;
+    std::memcpy(async.data() + dynamic_begin, memory + dynamic_begin, end - dynamic_begin);
+  }
   Thread* lane(std::size_t warp, int lane) {
     const std::size_t index = warp * warp_threads + static_cast<std::size_t>(lane);
     return index < threads.size() ? &threads[index] : nullptr;
@@ -222,6 +228,7 @@ bool Machine::round() {
       resume(*turn.block, *thread);
       if (failure_) return true;
     }
+    turn.block->publish();
   }
   return any;
 }
@@ -330,7 +337,9 @@ unsigned char* Machine::place(Block& block, std::uint32_t address, int bytes) {
 }
 
 Barrier& Machine::barrier_at(std::uint32_t address) {
-  auto& barriers = block_at(address).barriers;
+  Block& block = block_at(address);
+  if (block.live == 0) fail("the block of a barrier has ended");
+  auto& barriers = block.barriers;
   const auto found = barriers.find(address & ((1U << offset_bits) - 1));
   if (found == barriers.end()) fail(fmt::format("there is no barrier at address {:#x}", address));
   return found->second;
@@ -407,6 +416,7 @@ void Machine::multiply_groups(std::size_t count) {
   for (int i = 1; i < warp_threads; ++i)
     if (lanes[i].products != lanes[0].products || lanes[i].groups != lanes[0].groups)
       fail("lanes of a warp multiply different operands");
+  block_->publish();
   const AsyncView view{block_->async.data(), dynamic_begin, block_->end};
   for (std::size_t k = 0; k < products; ++k) {
     const Product& product = lanes[0].products[k];
@@ -505,10 +515,7 @@ void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barr
     if ((blocks >> rank & 1U) != 0) send(address_in(to, rank), address_in(barrier, rank));
 }
 
-void fence_async() {
-  Block& block = machine->block();
-  std::memcpy(block.async.data() + dynamic_begin, block.memory + dynamic_begin, block.end - dynamic_begin);
-}
+void fence_async() { machine->block().fenced = true; }
 
 void multiply(Element element, int columns, float* sums, std::uint64_t a, std::uint64_t b) {
   Thread& thread = machine->thread();
