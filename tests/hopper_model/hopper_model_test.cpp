@@ -70,7 +70,7 @@ class HopperModel : public ::testing::TestWithParam<std::string> {};
 // Of the seeds, one draws values that are not finite.
 TEST_P(HopperModel, AgreesWithTheReference) {
   for (const std::string& mode : modes)
-    for (const std::uint64_t seed : {0, 1}) {
+    for (const std::uint64_t seed : {0U, 1U}) {
       const std::string text = in_mode(GetParam(), mode);
       EXPECT_EQ(defect_of(text, seed), "") << text << ", seed " << seed;
     }
