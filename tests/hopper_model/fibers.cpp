@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#undef _FORTIFY_SOURCE  // its longjmp() takes another stack for a mistake
 #include "hopper_model/fibers.hpp"
 
 #include <sys/mman.h>
@@ -37,28 +38,37 @@ thread_local Stacks stacks;
 
 void Fibers::start(std::size_t count, std::function<void()> f) {
   f_ = std::move(f);
-  contexts_.resize(count);
+  fibers_.resize(count);
   const auto self = reinterpret_cast<std::uintptr_t>(this);
   for (std::size_t i = 0; i < count; ++i) {
-    getcontext(&contexts_[i]);
-    contexts_[i].uc_stack.ss_sp = stacks.at(i);
-    contexts_[i].uc_stack.ss_size = stack_bytes;
-    contexts_[i].uc_link = &outside_;
-    makecontext(&contexts_[i], reinterpret_cast<void (*)()>(enter), 2, static_cast<unsigned>(self),
+    ucontext_t& context = fibers_[i].begin;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stacks.at(i);
+    context.uc_stack.ss_size = stack_bytes;
+    context.uc_link = nullptr;
+    makecontext(&context, reinterpret_cast<void (*)()>(enter), 2, static_cast<unsigned>(self),
                 static_cast<unsigned>(self >> 32));
+    fibers_[i].begun = false;
   }
 }
 
 void Fibers::enter(unsigned low, unsigned high) {
-  const std::uintptr_t self = static_cast<std::uintptr_t>(high) << 32 | low;
-  reinterpret_cast<Fibers*>(self)->f_();
+  auto* const self = reinterpret_cast<Fibers*>(static_cast<std::uintptr_t>(high) << 32 | low);
+  self->f_();
+  self->give_way();
 }
 
 void Fibers::resume(std::size_t index) {
   current_ = index;
-  swapcontext(&outside_, &contexts_[index]);
+  if (_setjmp(outside_) != 0) return;
+  Fiber& fiber = fibers_[index];
+  if (fiber.begun) _longjmp(fiber.inside, 1);
+  fiber.begun = true;
+  setcontext(&fiber.begin);
 }
 
-void Fibers::give_way() { swapcontext(&contexts_[current_], &outside_); }
+void Fibers::give_way() {
+  if (_setjmp(fibers_[current_].inside) == 0) _longjmp(outside_, 1);
+}
 
 }  // namespace hopper_model

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstddef>
@@ -23,8 +24,14 @@ class Fibers {
   static void enter(unsigned low, unsigned high);
 
   std::function<void()> f_;
-  std::vector<ucontext_t> contexts_;
-  ucontext_t outside_{};
+  // A fiber begins by its context. Then jumps do, which make no system calls.
+  struct Fiber {
+    ucontext_t begin;
+    jmp_buf inside;
+    bool begun;
+  };
+  std::vector<Fiber> fibers_;
+  jmp_buf outside_;
   std::size_t current_ = 0;
 };
 

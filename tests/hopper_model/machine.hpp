@@ -3,7 +3,7 @@
 // thread of a block is a fiber, and a fiber gives way where the thread would wait. What the hardware leaves open is
 // decided against the kernel:
 //   - shared memory begins as NaN;
-//   - warps run in any order, some sleep for a while;
+//   - warps run in any order; some, or some of their lanes, sleep for a while;
 //   - a bulk copy makes NaN of what it writes to when it is issued, and is done when nobody can go on without it;
 //   - matrix instructions are done when somebody waits for them, and warps of a warpgroup wait for each other nowhere;
 //     or, by the other schedule, when they are committed;
