@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums where some weight is not finite: zeros outside the image must not meet it. Without tensor cores, a row at a
-// time: speed is no matter, registers are.
+// Sums where some weight is not finite: zeros outside the image must not meet it. Without tensor cores, and
+// few sums at a time: speed is no matter, registers and the size of the code are.
 #pragma once
 
 #include "cuda/sm90/work.cuh"
@@ -30,9 +30,11 @@ __device__ void accumulate_carefully(const ConvParams& p, const Item& item, cons
   const auto* const weights = static_cast<const E*>(p.weights) +
                               (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks * n * channels;
   const int group = threadIdx.x / group_threads;
-#pragma unroll
-  for (int i = 0; i < 2 * blocks; ++i) {
-    const int b = i / 2, half = i % 2;
+  constexpr int each = n == 64 ? 4 : n / 8, parts = n / 8 / each;
+#pragma unroll 1
+  for (int i = 0; i < 4 * blocks * parts; ++i) {
+    const int part = i % parts, odd = i / parts % 2, half = i / parts / 2 % 2, b = i / parts / 4;
+    float some[each] = {};
 #pragma unroll 1
     for (int tap = 0; tap < c.taps; ++tap) {
       const E* const from = input_at<E>(p, item, phase, group * blocks + b, Sums<n>::row(half), c.first + tap);
@@ -40,18 +42,18 @@ __device__ void accumulate_carefully(const ConvParams& p, const Item& item, cons
 #pragma unroll 1
       for (int channel = 0; channel < p.in_channels; ++channel) {
         const float x = rounded_value(from[channel * p.channel_step]);
-        const E* const tile = weights + (static_cast<std::int64_t>(channel) / channels * c.taps + tap) * n * channels;
+        const E* const weight = weights +
+                                (static_cast<std::int64_t>(channel) / channels * c.taps + tap) * n * channels +
+                                weight_place<E>(Sums<n>::column(part * each) + odd, channel % channels);
 #pragma unroll
-        for (int odd = 0; odd < 2; ++odd) {
-          const E* const weight = tile + weight_place<E>(Sums<n>::column(0) + odd, channel % channels);
-#pragma unroll
-          for (int k = 0; k < n / 8; ++k) {
-            float& sum = sums[b][4 * k + 2 * half + odd];
-            sum = fmaf(x, rounded_value(weight[k * 8 * channels]), sum);
-          }
-        }
+        for (int k = 0; k < each; ++k) some[k] = fmaf(x, rounded_value(weight[k * 8 * channels]), some[k]);
       }
     }
+#pragma unroll
+    for (int own = 0; own < 4 * blocks * parts; ++own)
+      if (own == i)
+#pragma unroll
+        for (int k = 0; k < each; ++k) sums[own / parts / 4][(own % parts * each + k) * 4 + own / parts % 4] = some[k];
   }
 }
 

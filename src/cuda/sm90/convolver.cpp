@@ -77,11 +77,13 @@ bool shorten(const Chain& chain, int channels, ShortChain& to) {
     const ChainStep& step = chain.steps[i];
     const Part part = part_of(step);
     const ShortOrder::Place place = order.take(part);
-    const ShortChain::Line line{static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
     if (place == ShortOrder::nowhere) return false;
-    if (place == ShortOrder::before_norm) to.before_norm = line;
-    if (place == ShortOrder::behind_norm) to.behind_norm = line;
-    if (place == ShortOrder::last) to.last = line;
+    if (part == Part::line) {
+      const auto line = place == ShortOrder::before_norm   ? ShortChain::before_norm
+                        : place == ShortOrder::behind_norm ? ShortChain::behind_norm
+                                                           : ShortChain::last;
+      to.lines[line] = {true, static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
+    }
     if (place == ShortOrder::norm) {
       to.norm = 1;
       to.each = 1.0f / static_cast<float>(channels);
@@ -92,12 +94,31 @@ bool shorten(const Chain& chain, int channels, ShortChain& to) {
   return true;
 }
 
-// Two elements at a time: phases come in pairs, rows begin at even elements, and so does the tensor.
-bool is_paired(const View& to, std::int64_t stride) {
+// A short chain's GELU takes half of its argument: by the last multiplication before it, or one of its own.
+void halve_before_gelu(ShortChain& chain) {
+  if (chain.activation != ShortChain::gelu) return;
+  ShortChain::Line& behind = chain.lines[ShortChain::behind_norm];
+  if (!behind.there && chain.norm != 0) {
+    chain.gain = 0.5f;
+    return;
+  }
+  ShortChain::Line& line = behind.there ? behind : chain.lines[ShortChain::before_norm];
+  line.there = true;
+  line.a_times *= 0.5f;
+  line.b_times *= 0.5f;
+}
+bool ends_with_norm(const ShortChain& chain) {
+  return chain.norm != 0 && !chain.lines[ShortChain::behind_norm].there && chain.activation == ShortChain::none &&
+         !chain.lines[ShortChain::last].there;
+}
+
+// Two elements at a time: outputs of a row and its phases come in pairs, rows begin at even elements, and so does the
+// tensor; channels come in whole groups.
+bool is_paired(const View& to, const ConvAxis& axis, int channels) {
   const Strides& s = to.step;
   const std::size_t element = to.dtype == CONVT_F32 ? 4 : 2;
-  return stride % 2 == 0 && s.w == 1 && s.n % 2 == 0 && s.c % 2 == 0 && s.d % 2 == 0 && s.h % 2 == 0 &&
-         reinterpret_cast<std::uintptr_t>(to.data) % (2 * element) == 0;
+  return axis.stride % 2 == 0 && axis.size % 2 == 0 && channels % 8 == 0 && s.w == 1 && s.n % 2 == 0 && s.c % 2 == 0 &&
+         s.d % 2 == 0 && s.h % 2 == 0 && reinterpret_cast<std::uintptr_t>(to.data) % (2 * element) == 0;
 }
 
 class HopperConvolver : public Convolver {
@@ -254,9 +275,17 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   const Tile& tile = job.pool != nullptr ? choice_.folded : quick ? choice_.quick : choice_.strip;
   assert(quick || job.pool == nullptr);
   if (job.pool != nullptr) {
-    p.fold.kind = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what)) ? Fold::max : Fold::sum;
-    p.fold.each = 1.0f / static_cast<float>(volume(program_->convolution.stride));
+    p.fold.kind = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what)) ? Fold::max
+                  : ends_with_norm(p.quick)                                          ? Fold::sum_of_norm
+                                                                                     : Fold::sum;
+    if (p.fold.kind != Fold::max) {
+      ShortChain::Line& first = p.behind.lines[ShortChain::before_norm];
+      first.there = true;
+      first.a_times = 1.0f / static_cast<float>(volume(program_->convolution.stride));
+    }
   }
+  halve_before_gelu(p.quick);
+  halve_before_gelu(p.behind);
   place_axes(job, tile, p);
   place_tile(tile, p);
   p.careful = reinterpret_cast<const int*>(job.packed);
@@ -270,7 +299,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.last_steps = g_.last_steps;
   p.bands = g_.bands;
   p.items = p.images * p.bands * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
-  p.paired = is_paired(job.to, g_.taps[2].stride);
+  p.paired = is_paired(job.to, p.axis[2], g_.out_channels);
   p.to = job.to;
   p.chain = job.chain;
   const Launch how{static_cast<unsigned>(std::min(p.items, device_.multiprocessors)), job.stream,

@@ -6,6 +6,22 @@
 
 namespace convt::core::cuda::sm90 {
 
+// The value is the same, but not known to be: what follows is computed from it.
+__device__ inline void forget(std::int64_t& value) { asm volatile("" : "+l"(value)); }
+
+// About 2^x; 0 instead of the smallest numbers.
+__device__ inline float power_of_two(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+// NaN wins over any number.
+__device__ inline float maximum(float a, float b) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+  return larger;
+}
+
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
