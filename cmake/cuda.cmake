@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA backend, part of convt_core. Kernels are split by element type, so that they compile in parallel.
+# The CUDA backend: host code goes into convt_core, kernels into convt_kernels. They are split by element type, so that
+# they compile in parallel.
 target_sources(convt_core PRIVATE
   cuda/common/buffers.cpp
   cuda/common/device.cpp
@@ -20,7 +21,7 @@ target_include_directories(convt_core SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS}
 if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 knows of no C++20 in nvcc
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
 endif()
-add_library(convt_kernels OBJECT
+add_library(convt_kernels_any OBJECT
   cuda/chain/affine.cu
   cuda/chain/chain_f32.cu
   cuda/chain/chain_f64.cu
@@ -38,7 +39,7 @@ add_library(convt_kernels_sm90 OBJECT
   cuda/sm90/pack.cu)
 set_target_properties(convt_kernels_sm90 PROPERTIES
   CUDA_ARCHITECTURES 90a-real RULE_LAUNCH_COMPILE ${PROJECT_SOURCE_DIR}/tools/strict-wgmma)
-foreach(kernels convt_kernels convt_kernels_sm90)
+foreach(kernels convt_kernels_any convt_kernels_sm90)
   target_include_directories(${kernels} PRIVATE
     ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${CONVT_GENERATED_DIR})
   set_target_properties(${kernels} PROPERTIES CUDA_VISIBILITY_PRESET hidden)
@@ -46,8 +47,9 @@ foreach(kernels convt_kernels convt_kernels_sm90)
   target_compile_options(${kernels} PRIVATE
     -Xptxas=--warn-on-spills,--warning-as-error -Xcompiler=-Wall,-Wextra,-Wno-parentheses  # parentheses are of nvcc's own making
     $<$<BOOL:${CONVT_WERROR}>:-Werror=all-warnings>)
-  target_sources(convt_core PRIVATE $<TARGET_OBJECTS:${kernels}>)
+  target_sources(convt_kernels INTERFACE $<TARGET_OBJECTS:${kernels}>)
 endforeach()
 # The runtime is inside, and opens the driver at the first call that needs it: the library loads on machines without
 # one, and calls on host memory leave it alone.
-target_link_libraries(convt_core PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
+target_link_libraries(convt_kernels INTERFACE CUDA::cudart_static)
+target_link_libraries(convt_core PUBLIC ${CMAKE_DL_LIBS})

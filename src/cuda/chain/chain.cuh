@@ -82,7 +82,7 @@ __device__ inline Pixel pixel_at(const ChainParams& p, std::int64_t index) {
 
 template <class T>
 __global__ void __launch_bounds__(block_threads, 2) chain_kernel(const __grid_constant__ ChainParams p) {
-  extern __shared__ __align__(16) unsigned char shared[];
+  unsigned char* const shared = dynamic_shared();
   Strip<T> strip = strip_in<T>(shared, 31 - __clz(p.strip_pixels));
   strip.pitch = strip.pixels() + 1;
   strip.data = p.strips == nullptr

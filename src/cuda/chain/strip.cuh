@@ -8,11 +8,12 @@
 #include "cuda/chain/ops.cuh"
 #include "cuda/chain/params.hpp"
 #include "cuda/common/block.hpp"
+#include "cuda/common/instructions.cuh"
 
 namespace convt::core::cuda {
 
-// Barrier 1: a block may have more threads, that do other things.
-__device__ inline void sync_strip() { asm volatile("bar.sync 1, %0;" ::"n"(block_threads) : "memory"); }
+// A block may have more threads, that do other things.
+__device__ inline void sync_strip() { sync_some<1, block_threads>(); }
 
 template <class T>
 struct Strip {

@@ -22,9 +22,7 @@ template <class Params>
 void launch(void (*kernel)(Params), const char* name, const Launch& how, const Params& params) {
   static_assert(sizeof(Params) <= 4096);
   void* arguments[] = {const_cast<Params*>(&params)};
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(how.grid), dim3(block_threads), arguments,
-                         how.shared, how.stream),
-        name);
+  check(cudaLaunchKernel(kernel, dim3(how.grid), dim3(block_threads), arguments, how.shared, how.stream), name);
 }
 
 // Blocks for `count` items, `each` per block, at most `most`: kernels that may get fewer loop.

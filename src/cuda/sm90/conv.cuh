@@ -221,6 +221,7 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
 __device__ inline void release_tile(const ConvParams& p, const Shared& shared, Feed& feed) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     wait(shared.halo_full(feed.halo.place), feed.halo.parity);
+    __syncwarp();  // a lane that comes later would wait for what is filled next
     if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(feed.halo.place));
     feed.halo.next();
   }
@@ -303,8 +304,8 @@ template <class Kind>
 __global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant__ ConvParams p) {
   using E = typename Kind::Element;
   constexpr int tile_bytes = Kind::columns * row_bytes;
-  extern __shared__ unsigned char dynamic[];
-  __shared__ alignas(8) std::uint64_t barriers[barrier_bytes / 8];
+  unsigned char* const dynamic = dynamic_shared();
+  std::uint64_t* const barriers = shared_words<barrier_bytes / 8>();
   unsigned char* const memory = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
   unsigned char* const weights = memory + p.slots * p.slot_bytes;
   unsigned char* const behind = weights + p.stages * p.stage_tiles * tile_bytes;
@@ -354,8 +355,7 @@ void launch_kind(const ConvParams& params, const Launch& how) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
         "the shared memory of Hopper's convolution");
   void* arguments[] = {const_cast<ConvParams*>(&params)};
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(how.grid), dim3(threads), arguments, how.shared,
-                         how.stream),
+  check(cudaLaunchKernel(kernel, dim3(how.grid), dim3(threads), arguments, how.shared, how.stream),
         "Hopper's convolution");
 }
 

@@ -4,10 +4,21 @@
 
 #include <cstdint>
 
+#include "cuda/common/instructions.cuh"
+#include "cuda/sm90/operand.cuh"
+
 namespace convt::core::cuda::sm90 {
 
-// The value is the same, but not known to be: what follows is computed from it.
+// The value is the same, but not known to be: it is computed again from here on, and not kept.
+__device__ inline void forget(int& value) { asm volatile("" : "+r"(value)); }
 __device__ inline void forget(std::int64_t& value) { asm volatile("" : "+l"(value)); }
+
+// To nearest, as matrix instructions cut off what is left of a float.
+__device__ inline unsigned tf32_bits(float x) {
+  unsigned bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+  return bits;
+}
 
 // About 2^x; 0 instead of the smallest numbers.
 __device__ inline float power_of_two(float x) {
@@ -22,6 +33,12 @@ __device__ inline float maximum(float a, float b) {
   return larger;
 }
 
+// Shared memory that every launch has, whatever it asks for.
+template <int count>
+__device__ std::uint64_t* shared_words() {
+  __shared__ alignas(8) std::uint64_t words[count];
+  return words;
+}
 __device__ inline std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -66,27 +83,12 @@ __device__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// An operand in shared memory: rows of 128 bytes, swizzled by address, in groups of 8 rows that are `group_rows` rows
-// apart. It may begin at any row; the descriptor's base offset stays 0. Moves are in units of 16 bytes: shared memory
-// is smaller than what the field holds, so that a sum does.
-struct Operand {
-  std::uint32_t place, layout;
-
-  __device__ Operand(std::uint32_t address, int group_rows)
-      : place(address >> 4 | 1U << 16), layout(1U << 30 | static_cast<std::uint32_t>(group_rows) * 8) {}
-  __device__ std::uint64_t moved(int units) const {
-    return static_cast<std::uint64_t>(layout) << 32 | (place + static_cast<std::uint32_t>(units));
-  }
-};
-
 __device__ inline void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending>
 __device__ void multiply_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
-
-enum class Format { tf32, f16, bf16 };
 
 #define CONVT_R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define CONVT_R16(i) CONVT_R4(i), CONVT_R4(i + 4), CONVT_R4(i + 8), CONVT_R4(i + 12)

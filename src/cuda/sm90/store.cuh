@@ -36,11 +36,14 @@ struct Rows {
 template <class E, int n, bool folded, int blocks>
 __device__ Rows<E, blocks> rows_of(const ConvParams& p, const Item& item, const int (&phase)[3]) {
   Rows<E, blocks> rows;
-  const int group = threadIdx.x / group_threads;
-  E* const data = static_cast<E*>(p.to.data) + (item.band * n + Sums<n>::column(0)) * p.to.step.c;
+  int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = item.band * n + Sums<n>::column(0);
+  forget(group);  // rows are found again for each phase: registers are short
+  forget(row);
+  forget(column);
+  E* const data = static_cast<E*>(p.to.data) + column * p.to.step.c;
 #pragma unroll
   for (int r = 0; r < 2 * blocks; ++r) {
-    Pixel at = pixel_at(p, item, phase, group * blocks + r / 2, Sums<n>::row(r % 2));
+    Pixel at = pixel_at(p, item, phase, group * blocks + r / 2, row + r % 2 * 8);
     rows.there[r] = at.n >= 0;
     rows.next[r] = at.n >= 0 && phase[2] + 1 < p.axis[2].stride && at.w + 1 < p.axis[2].size;
     if constexpr (folded) {

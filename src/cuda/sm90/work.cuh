@@ -4,6 +4,7 @@
 
 #include "cuda/chain/element.cuh"
 #include "cuda/common/block.hpp"
+#include "cuda/sm90/instructions.cuh"
 #include "cuda/sm90/params.hpp"
 
 namespace convt::core::cuda::sm90 {
@@ -13,7 +14,7 @@ struct Item {
   int image, band, tile[3];
 };
 __device__ inline Item item_at(const ConvParams& p, int index) {
-  asm volatile("" : "+r"(index));  // found again where it is needed: registers are short
+  forget(index);  // found again where it is needed: registers are short
   Item item;
   item.band = index % p.bands;
   index /= p.bands;
@@ -84,21 +85,15 @@ __device__ inline Pixel pixel_at(const ConvParams& p, const Item& item, const in
   return {inside ? item.image : -1, out[0], out[1], out[2]};
 }
 
-// To nearest, as matrix instructions cut off what is left of a float.
-__device__ inline unsigned rounded(float x) {
-  unsigned bits;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-  return bits;
-}
 __device__ inline uint4 rounded_vector(const float* x) {
-  return {rounded(x[0]), rounded(x[1]), rounded(x[2]), rounded(x[3])};
+  return {tf32_bits(x[0]), tf32_bits(x[1]), tf32_bits(x[2]), tf32_bits(x[3])};
 }
 template <class E>
 __device__ uint4 rounded_vector(const E* x) {
   const auto pair = [&](int i) { return x[i].bits | static_cast<unsigned>(x[i + 1].bits) << 16; };
   return {pair(0), pair(2), pair(4), pair(6)};
 }
-__device__ inline float rounded_value(float x) { return __uint_as_float(rounded(x)); }
+__device__ inline float rounded_value(float x) { return __uint_as_float(tf32_bits(x)); }
 template <class E>
 __device__ float rounded_value(E x) {
   return to_real(x);

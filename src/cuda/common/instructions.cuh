@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CUDA has no functions for.
+#pragma once
+
+namespace convt::core::cuda {
+
+// The shared memory that a launch asks for.
+__device__ inline unsigned char* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char dynamic[];
+  return dynamic;
+}
+
+// Some of a block's threads meet, at a barrier that is not that of __syncthreads().
+template <int barrier, int threads>
+__device__ void sync_some() {
+  asm volatile("bar.sync %0, %1;" ::"n"(barrier), "n"(threads) : "memory");
+}
+
+}  // namespace convt::core::cuda

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands of matrix instructions.
+#pragma once
+
+#include <cstdint>
+
+namespace convt::core::cuda::sm90 {
+
+enum class Format { tf32, f16, bf16 };
+
+// An operand in shared memory: rows of 128 bytes, swizzled by address, in groups of 8 rows that are `group_rows` rows
+// apart. It may begin at any row; the descriptor's base offset stays 0. Moves are in units of 16 bytes: shared memory
+// is smaller than what the field holds, so that a sum does.
+struct Operand {
+  std::uint32_t place, layout;
+
+  __device__ Operand(std::uint32_t address, int group_rows)
+      : place(address >> 4 | 1U << 16), layout(1U << 30 | static_cast<std::uint32_t>(group_rows) * 8) {}
+  __device__ std::uint64_t moved(int units) const {
+    return static_cast<std::uint64_t>(layout) << 32 | (place + static_cast<std::uint32_t>(units));
+  }
+};
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Included before anything else where kernels are compiled for the host: what nvcc knows by itself.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "hopper_model/machine.hpp"
+#include "hopper_model/runtime.hpp"
+
+#undef __shared__
+#define __shared__ thread_local  // one block at a time runs that has such variables
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+#define __noinline__
+
+inline void __syncthreads() { hopper_model::sync_block(); }
+inline void __syncwarp() { hopper_model::sync_warp(); }
+template <class T>
+T __shfl_sync(unsigned, T own, int lane) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &own, sizeof own);
+  bits = hopper_model::exchange(bits, lane);
+  std::memcpy(&own, &bits, sizeof own);
+  return own;
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T own, int apart) {
+  return __shfl_sync(mask, own, static_cast<int>(threadIdx.x % hopper_model::warp_threads) ^ apart);
+}
+
+template <class T>
+T __ldg(const T* from) {
+  return *from;
+}
+inline int atomicOr(int* to, int bits) {
+  const int before = *to;
+  *to |= bits;
+  return before;
+}
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+constexpr int min(int a, int b) { return a < b ? a : b; }
+constexpr int max(int a, int b) { return a > b ? a : b; }
+
+// Kernels have one parameter.
+template <class Params>
+cudaError_t cudaLaunchKernel(void (*kernel)(Params), dim3 grid, dim3 block, void** arguments, std::size_t shared,
+                             cudaStream_t) {
+  return hopper_model::launch(reinterpret_cast<const void*>(kernel), {grid.x, block.x, 1, shared},
+                              [&] { kernel(*static_cast<const Params*>(arguments[0])); });
+}
+template <class Params>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* how, void (*kernel)(Params), const Params& params) {
+  return hopper_model::launch(
+      reinterpret_cast<const void*>(kernel),
+      {how->gridDim.x, how->blockDim.x, hopper_model::cluster_size(*how), how->dynamicSmemBytes},
+      [&] { kernel(params); });
+}
+template <class Params>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Params), cudaFuncAttribute attribute, int value) {
+  return hopper_model::set_attribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}

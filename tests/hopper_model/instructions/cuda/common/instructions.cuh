@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What src/cuda/common/instructions.cuh has, on the host.
+#pragma once
+
+#include "hopper_model/machine.hpp"
+
+namespace convt::core::cuda {
+
+inline unsigned char* dynamic_shared() { return hopper_model::dynamic_memory(); }
+
+template <int barrier, int threads>
+void sync_some() {
+  hopper_model::sync_named(barrier, threads);
+}
+
+}  // namespace convt::core::cuda

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What src/cuda/sm90/instructions.cuh has, on the host.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "cuda/common/instructions.cuh"
+#include "cuda/sm90/operand.cuh"
+#include "hopper_model/machine.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+inline void forget(int&) {}
+inline void forget(std::int64_t&) {}
+
+// Ties go away from 0. Infinity and NaN stay what they are.
+inline unsigned tf32_bits(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return std::isfinite(x) ? (bits + 0x1000U) & 0xffffe000U : bits | (std::isnan(x) ? 0x7fffe000U : 0U);
+}
+inline float power_of_two(float x) {
+  const float power = std::exp2(x);
+  return std::fpclassify(power) == FP_SUBNORMAL ? 0.0f : power;
+}
+inline float maximum(float a, float b) { return std::isnan(a) || a > b ? a : b; }
+
+template <int count>
+std::uint64_t* shared_words() {
+  return hopper_model::static_words(count);
+}
+inline std::uint32_t shared_address(const void* pointer) { return hopper_model::address_of(pointer); }
+
+inline void init_barrier(std::uint32_t barrier, int arrivals) { hopper_model::init_barrier(barrier, arrivals); }
+inline void fence_barrier_init() {}
+inline void arrive(std::uint32_t barrier) { hopper_model::arrive(barrier); }
+inline void arrive_expecting(std::uint32_t barrier, int bytes) { hopper_model::arrive(barrier, bytes); }
+inline void wait(std::uint32_t barrier, int parity) { hopper_model::wait(barrier, parity); }
+
+inline void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
+  hopper_model::copy_bulk(to, from, bytes, barrier);
+}
+inline void fence_async() { hopper_model::fence_async(); }
+
+template <int registers>
+void take_registers() {}
+template <int registers>
+void give_registers() {}
+
+inline void multiply_begin() {}
+inline void multiply_commit() { hopper_model::commit(); }
+template <int pending>
+void multiply_wait() {
+  hopper_model::wait_products(pending);
+}
+
+template <Format format, int n>
+void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b) {
+  constexpr auto element = format == Format::tf32  ? hopper_model::Element::tf32
+                           : format == Format::f16 ? hopper_model::Element::f16
+                                                   : hopper_model::Element::bf16;
+  hopper_model::multiply(element, n, d, a, b);
+}
+
+}  // namespace convt::core::cuda::sm90
