@@ -121,24 +121,17 @@ __device__ void fill_halo(const ConvParams& p, const Item& item, int chunk, unsi
 template <class E>
 __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned char* slots) {
   Ring slot{p.slots};
-  const auto fill = [&](const Item& item) {
-    for (int chunk = 0; chunk < p.chunks; ++chunk) {
-      wait(shared.halo_empty(slot.place), slot.parity ^ 1);
-      fill_halo<E>(p, item, chunk, slots + slot.place * p.slot_bytes);
-      fence_async();
-      __syncwarp();
-      if (threadIdx.x % warp_threads == 0) arrive(shared.halo_full(slot.place));
-      slot.next();
-    }
-  };
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Item item = item_at(p, i);
-    if (p.resident)
-      fill(item);
-    else
-      for_each_phase(p, [&](int d, int h, int w) {
-        if (class_at(p, d, h, w).taps != 0) fill(item);
-      });
+    for (int fill = 0; fill < p.fills; ++fill)
+      for (int chunk = 0; chunk < p.chunks; ++chunk) {
+        wait(shared.halo_empty(slot.place), slot.parity ^ 1);
+        fill_halo<E>(p, item, chunk, slots + slot.place * p.slot_bytes);
+        fence_async();
+        __syncwarp();
+        if (threadIdx.x % warp_threads == 0) arrive(shared.halo_full(slot.place));
+        slot.next();
+      }
   }
 }
 

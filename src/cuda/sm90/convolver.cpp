@@ -267,6 +267,14 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   p.stages = tile.stages;
   p.stage_tiles = tile.stage_tiles;
   p.resident = tile.resident;
+  p.fills = 1;
+  if (p.resident) return;
+  for (const ConvAxis& axis : p.axis) {
+    int phases = 0;
+    for (int j = 0; j < std::min(axis.stride, axis.size); ++j)
+      phases += axis.count[(axis.lead + j) % axis.stride] != 0 ? 1 : 0;
+    p.fills *= phases;
+  }
 }
 
 void HopperConvolver::convolve(const ConvJob& job) const {

@@ -96,6 +96,7 @@ struct ConvParams {
   int slots = 1, slot_bytes = 0;    // of halo chunks
   int stages = 1, stage_tiles = 1;  // of weights; weight tiles of one stage
   bool resident = true;             // slots hold all chunks of a tile until its last phase
+  int fills = 1;                    // of the slots with a tile: one, or one for each phase that has taps
   bool paired = false;              // outputs of two neighbouring phases are stored as one
   View to;
   ShortChain quick;
