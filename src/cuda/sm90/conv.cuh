@@ -257,7 +257,7 @@ __device__ void run_phases(const ConvParams& p, const Shared& shared, int item, 
         if constexpr (Kind::way == Way::strip)
           finish_in_strip<n>(p, item_at(p, item), phase, sums[0][0], memory);
         else
-          finish<typename Kind::Element, n, false>(p.quick, lines_in<n>(memory), p, item_at(p, item), phase, sums);
+          finish<typename Kind::Element>(p.quick, lines_in<n>(memory), p, item_at(p, item), phase, sums);
       }
 }
 
@@ -275,7 +275,7 @@ __device__ void run_folded(const ConvParams& p, const Shared& shared, int item, 
     fold_phase<E>(p, lines_in<n>(memory), sums, folded);
   });
   const int phase[3] = {0, 0, 0};
-  finish<E, n, true>(p.behind, lines_in<n>(memory, 1), p, item_at(p, item), phase, folded);
+  finish<E>(p.behind, lines_in<n>(memory, 1), p, item_at(p, item), phase, folded);
 }
 
 template <class Kind>

@@ -277,6 +277,20 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   }
 }
 
+// A position has an output for each phase, or one for all.
+ResultSteps result_steps(const ConvParams& p, bool folds) {
+  ResultSteps steps;
+  const std::int64_t elements[3] = {p.to.step.d, p.to.step.h, p.to.step.w};
+  for (int a = 0; a < 3; ++a) {
+    const std::int64_t position = elements[a] * (folds ? 1 : p.axis[a].stride);
+    steps.tile[a] = p.axis[a].tile * position;
+    steps.group += p.group_step[a] * position;
+    steps.position = position;  // of w, the last
+    for (int b = 0; b < p.blocks; ++b) steps.block[b] += p.origin[b][a] * position;
+  }
+  return steps;
+}
+
 void HopperConvolver::convolve(const ConvJob& job) const {
   ConvParams p;
   const bool quick = shorten(job.chain, g_.out_channels, p.quick) && shorten(job.behind, g_.out_channels, p.behind);
@@ -309,6 +323,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.items = p.images * p.bands * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
   p.paired = is_paired(job.to, p.axis[2], g_.out_channels);
   p.to = job.to;
+  p.results = result_steps(p, job.pool != nullptr);
   p.chain = job.chain;
   const Launch how{static_cast<unsigned>(std::min(p.items, device_.multiprocessors)), job.stream,
                    static_cast<std::size_t>(tile.shared)};

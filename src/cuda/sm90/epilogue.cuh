@@ -108,7 +108,7 @@ __device__ void end_short(const ShortChain& chain, const Lines<n>& lines, const 
 }
 
 // A short chain, and stores. Values between stages are floats, whatever E is.
-template <class E, int n, bool folded, int joint, int blocks>
+template <class E, int n, int joint, int blocks>
 __device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const Item& item,
                        const int (&phase)[3], float (&sums)[joint][blocks][n / 2]) {
   PerRow<joint, blocks> scale;
@@ -117,9 +117,9 @@ __device__ void finish(const ShortChain& chain, const Lines<n>& lines, const Con
   constexpr bool can_be_late = sizeof(E) == sizeof(float) && joint == 2;
   if (!can_be_late || !p.paired) apply_line(chain, ShortChain::last, lines, sums);
   if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-    store<E, n, folded, can_be_late>(p, item, phase, lines, sums);
+    store<E, n, can_be_late>(p, item, phase, lines, sums);
   else
-    store<float, n, folded, false>(p, item, phase, lines, sums);
+    store<float, n, false>(p, item, phase, lines, sums);
 }
 
 template <int n, int blocks>

@@ -72,6 +72,12 @@ struct Fold {
   Kind kind = none;
 };
 
+// Elements of the output, from one to the next: tiles along each axis, groups of 8 positions, and positions along w;
+// and from the tile's first position to a block's.
+struct ResultSteps {
+  std::int64_t tile[3] = {}, group = 0, position = 0, block[most_blocks] = {};
+};
+
 struct ConvParams {
   const void* input = nullptr;  // at the slab's first image and the first output's position
   const void* there = nullptr;  // some element of the input: read where there is none
@@ -99,6 +105,7 @@ struct ConvParams {
   int fills = 1;                    // of the slots with a tile: one, or one for each phase that has taps
   bool paired = false;              // outputs of two neighbouring phases are stored as one
   View to;
+  ResultSteps results;
   ShortChain quick;
   Fold fold;
   ShortChain behind;  // the fold

@@ -32,26 +32,35 @@ struct Rows {
   char* to[2 * blocks];
   bool there[2 * blocks], next[2 * blocks];  // the outputs of this phase and of the next one along w
 };
-// The output of one phase, or of all of a position's.
-template <class E, int n, bool folded, int blocks>
+// The outputs of one phase, or of all of a position's.
+template <class E, int n, int blocks>
 __device__ Rows<E, blocks> rows_of(const ConvParams& p, const Item& item, const int (&phase)[3]) {
   Rows<E, blocks> rows;
-  int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = item.band * n + Sums<n>::column(0);
+  int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = Sums<n>::column(0);
   forget(group);  // rows are found again for each phase: registers are short
   forget(row);
   forget(column);
-  E* const data = static_cast<E*>(p.to.data) + column * p.to.step.c;
+  const Strides& step = p.to.step;
+  std::int64_t first =
+      item.image * step.n + item.band * n * step.c + phase[0] * step.d + phase[1] * step.h + phase[2] * step.w;
+#pragma unroll
+  for (int a = 0; a < 3; ++a) first += item.tile[a] * p.results.tile[a];
+  first += row / 8 * p.results.group + row % 8 * p.results.position + column * step.c;
 #pragma unroll
   for (int r = 0; r < 2 * blocks; ++r) {
-    Pixel at = pixel_at(p, item, phase, group * blocks + r / 2, row + r % 2 * 8);
-    rows.there[r] = at.n >= 0;
-    rows.next[r] = at.n >= 0 && phase[2] + 1 < p.axis[2].stride && at.w + 1 < p.axis[2].size;
-    if constexpr (folded) {
-      at.d /= p.axis[0].stride;
-      at.h /= p.axis[1].stride;
-      at.w /= p.axis[2].stride;
+    const int block = group * blocks + r / 2, half = r % 2;
+    int out[3];
+    rows.there[r] = true;
+#pragma unroll
+    for (int a = 0; a < 3; ++a) {
+      const ConvAxis& axis = p.axis[a];
+      const int position = item.tile[a] * axis.tile + position_at(p, block, row, a) + half * p.group_step[a];
+      out[a] = position * axis.stride + phase[a];
+      rows.there[r] &= out[a] < axis.size;
     }
-    rows.to[r] = reinterpret_cast<char*>(data + offset(p.to.step, at));
+    rows.next[r] = rows.there[r] && phase[2] + 1 < p.axis[2].stride && out[2] + 1 < p.axis[2].size;
+    E* const to = static_cast<E*>(p.to.data) + first + p.results.block[block];
+    rows.to[r] = reinterpret_cast<char*>(to + half * p.results.group);
   }
   return rows;
 }
@@ -84,13 +93,13 @@ __device__ void store_columns(const Rows<E, blocks>& rows, std::int64_t step, in
 
 // As elements of type E. Late: pairs go through the chain's last line as they are stored, be it there or not. Its
 // results fall into neighbouring registers, which sums would have to be moved to.
-template <class E, int n, bool folded, bool late, int joint, int blocks>
+template <class E, int n, bool late, int joint, int blocks>
 __device__ void store(const ConvParams& p, const Item& item, const int (&phase)[3], const Lines<n>& lines,
                       const float (&x)[joint][blocks][n / 2]) {
   constexpr std::int64_t size = sizeof(E);
   const std::int64_t step = p.to.step.c * size;
   const int channels = p.out_channels - item.band * n;
-  Rows<E, blocks> rows = rows_of<E, n, folded, blocks>(p, item, phase);
+  Rows<E, blocks> rows = rows_of<E, n, blocks>(p, item, phase);
   if (joint == 2 && p.paired) {
     const auto load = [&](int i) { return late ? lines.at(ShortChain::last, i) : float4{}; };
     store_columns<n, false>(rows, step, channels, load, [&](E* to, int b, int i, const float4& line) {
