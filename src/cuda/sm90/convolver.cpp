@@ -246,6 +246,8 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     }
     from += lead.position * axis.step;
   }
+  p.axis[1].behind = static_cast<int>(g_.taps[2].kernel);
+  p.axis[0].behind = p.axis[1].behind * static_cast<int>(g_.taps[1].kernel);
   p.input = static_cast<const std::byte*>(job.input) + from * g_.element;
   p.there = job.input;
   p.image_step = in.n;

@@ -38,6 +38,7 @@ struct ConvAxis {
   int lowest = 0, inputs = 1;                             // position `lowest` is input 0; so many inputs follow
   std::int64_t step = 0;                                  // from one input to the next, in elements
   int count[most_stride] = {}, before[most_stride] = {};  // taps of a phase, and of all phases before it
+  int behind = 1;                                         // taps of all axes behind this one
 };
 
 // A chain that runs on accumulators in registers, in this order; every part of it may be missing.
