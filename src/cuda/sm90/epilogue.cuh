@@ -28,14 +28,27 @@ __device__ void for_each_row(F&& f) {
       for (int half = 0; half < 2; ++half) f(j, b, half);
 }
 
+// Columns that are not there, if there are such. They are no zeros by themselves: an infinite input makes NaN of them.
+template <int n, int joint, int blocks>
+__device__ void set_absent(int channels, const PerRow<joint, blocks>& to, float (&x)[joint][blocks][n / 2]) {
+  if (channels >= n) return;
+  const int left = channels - Sums<n>::column(0);
+#pragma unroll
+  for (int i = 0; i < n / 4; ++i)
+    if (i / 2 * 8 + i % 2 >= left)
+      for_each_row<joint, blocks>(
+          [&](int j, int b, int half) { x[j][b][i / 2 * 4 + 2 * half + i % 2] = to[j][b][half]; });
+}
+
 // Takes the means of rows away, and tells what is left to multiply them by.
-// Two passes. A mean of m floats comes out within m/8 + 4 roundings of the largest one: 8 partial sums, three levels
-// that join them, one product. Each of the floats is a sum that tensor cores cut off at every step, so it is no closer
-// to the truth, and correcting the mean once more would correct nothing.
+// Two passes. A mean of m floats comes out within m/8 + 4 roundings of the largest: 8 partial sums, three levels that
+// join them, one product. Each float is itself a sum that tensor cores cut off at every step, by up to two roundings:
+// from six steps on it is no closer to the truth. So the mean is not corrected by what is left, as elsewhere.
 template <int n, int joint, int blocks>
 __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][blocks][n / 2],
                        PerRow<joint, blocks>& scale) {
-  PerRow<joint, blocks> mean, odd;
+  PerRow<joint, blocks> mean = {}, odd;
+  set_absent<n>(channels, mean, x);
   for_each_row<joint, blocks>([&](int j, int b, int half) {
     mean[j][b][half] = x[j][b][2 * half];
     odd[j][b][half] = x[j][b][2 * half + 1];
@@ -49,15 +62,7 @@ __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][
     });
   for_each_row<joint, blocks>(
       [&](int j, int b, int half) { mean[j][b][half] = sum_of_four(mean[j][b][half] + odd[j][b][half]) * chain.each; });
-  // Columns that are not there had weights and lines of 0: their sums are 0, or the row's are not finite either.
-  if (channels < n) {
-    const int left = channels - Sums<n>::column(0);
-#pragma unroll
-    for (int i = 0; i < n / 4; ++i)
-      if (i / 2 * 8 + i % 2 >= left)
-        for_each_row<joint, blocks>(
-            [&](int j, int b, int half) { x[j][b][i / 2 * 4 + 2 * half + i % 2] = mean[j][b][half]; });
-  }
+  set_absent<n>(channels, mean, x);
 #pragma unroll
   for (int i = 0; i < n / 4; ++i)
     for_each_row<joint, blocks>([&](int j, int b, int half) {
