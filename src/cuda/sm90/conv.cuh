@@ -55,12 +55,7 @@ __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned c
   Filler filler{static_cast<int>(threadIdx.x) - consumers * group_threads, halo_warps * warp_threads};
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Corner corner = corner_of(p, item_at(p, i));
-    if (p.resident)
-      fill_box<E>(p, shared, corner, slots, slot, filler);
-    else
-      for_each_phase(p, [&](int d, int h, int w) {
-        if (class_at(p, d, h, w).taps != 0) fill_box<E>(p, shared, corner, slots, slot, filler);
-      });
+    for (int fill = 0; fill < p.fills; ++fill) fill_box<E>(p, shared, corner, slots, slot, filler);
   }
 }
 
@@ -214,8 +209,7 @@ __device__ void sum_phase(const ConvParams& p, const Shared& shared, int item, c
 
 // Phase by phase to the output; neighbouring ones along w together.
 template <class Kind>
-__device__ void run_phases(const ConvParams& p, const Shared& shared, int item, Feed& feed,
-                           unsigned char* strip_memory) {
+__device__ void run_phases(const ConvParams& p, const Shared& shared, int item, Feed& feed, unsigned char* memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
   for (int d = 0; d < phases(p.axis[0]); ++d)
     for (int h = 0; h < phases(p.axis[1]); ++h)
@@ -229,38 +223,40 @@ __device__ void run_phases(const ConvParams& p, const Shared& shared, int item, 
         }
         const int phase[3] = {d, h, w};
         if constexpr (Kind::way == Way::strip)
-          finish_in_strip<n>(p, item_at(p, item), phase, sums[0][0], strip_memory);
+          finish_in_strip<n>(p, item_at(p, item), phase, sums[0][0], memory);
         else
-          finish<typename Kind::Element, n>(p, item_at(p, item), phase, sums);
+          finish<typename Kind::Element>(p.quick, lines_in<n>(memory), p, item_at(p, item), phase, sums);
       }
 }
 
 // All phases of a position into one result.
 template <class Kind>
-__device__ void run_folded(const ConvParams& p, const Shared& shared, int item, Feed& feed) {
+__device__ void run_folded(const ConvParams& p, const Shared& shared, int item, Feed& feed, unsigned char* memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
+  using E = typename Kind::Element;
   float folded[1][blocks][n / 2];
+  start_fold<n>(p.fold, folded);
   for_each_phase(p, [&](int d, int h, int w) {
-    float sums[blocks][n / 2];
-    clear<n, blocks>(sums);
-    sum_phase<Kind>(p, shared, item, {d, h, w}, feed, sums);
-#pragma unroll
-    for (int b = 0; b < blocks; ++b) {
-      run_short<n>(p.quick, item_at(p, item).band * n, p.out_channels, sums[b]);
-      fold<n>(p.fold, (d | h | w) == 0, sums[b], folded[0][b]);
-    }
+    float sums[1][blocks][n / 2];
+    clear<n, blocks>(sums[0]);
+    sum_phase<Kind>(p, shared, item, {d, h, w}, feed, sums[0]);
+    fold_phase<E>(p, lines_in<n>(memory), sums, folded);
   });
-  finish_folded<typename Kind::Element, n>(p, item_at(p, item), folded);
+  const int phase[3] = {0, 0, 0};
+  finish<E>(p.behind, lines_in<n>(memory, 1), p, item_at(p, item), phase, folded);
 }
 
 template <class Kind>
-__device__ void consume(const ConvParams& p, const Shared& shared, unsigned char* strip_memory) {
+__device__ void consume(const ConvParams& p, const Shared& shared, unsigned char* memory) {
   Feed feed{{p.slots}, {p.stages}};
+  int band = -1;  // whose lines are there
   for (int item = blockIdx.x; item < p.items; item += gridDim.x) {
+    if constexpr (Kind::way != Way::strip)
+      fill_lines<Kind::columns, Kind::way == Way::folded>(p, item_at(p, item).band, band, memory);
     if constexpr (Kind::way == Way::folded)
-      run_folded<Kind>(p, shared, item, feed);
+      run_folded<Kind>(p, shared, item, feed, memory);
     else
-      run_phases<Kind>(p, shared, item, feed, strip_memory);
+      run_phases<Kind>(p, shared, item, feed, memory);
     if (p.resident && !shared.careful) release_tile(p, shared, feed);
   }
 }

@@ -78,11 +78,13 @@ bool shorten(const Chain& chain, int channels, ShortChain& to) {
     const ChainStep& step = chain.steps[i];
     const Part part = part_of(step);
     const ShortOrder::Place place = order.take(part);
-    const ShortChain::Line line{static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
     if (place == ShortOrder::nowhere) return false;
-    if (place == ShortOrder::before_norm) to.before_norm = line;
-    if (place == ShortOrder::behind_norm) to.behind_norm = line;
-    if (place == ShortOrder::last) to.last = line;
+    if (part == Part::line) {
+      const auto line = place == ShortOrder::before_norm   ? ShortChain::before_norm
+                        : place == ShortOrder::behind_norm ? ShortChain::behind_norm
+                                                           : ShortChain::last;
+      to.lines[line] = {true, static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
+    }
     if (place == ShortOrder::norm) {
       to.norm = 1;
       to.each = 1.0f / static_cast<float>(channels);
@@ -93,12 +95,31 @@ bool shorten(const Chain& chain, int channels, ShortChain& to) {
   return true;
 }
 
-// Two elements at a time: phases come in pairs, rows begin at even elements, and so does the tensor.
-bool is_paired(const View& to, std::int64_t stride) {
+// A short chain's GELU takes half of its argument: by the last multiplication before it, or one of its own.
+void halve_before_gelu(ShortChain& chain) {
+  if (chain.activation != ShortChain::gelu) return;
+  ShortChain::Line& behind = chain.lines[ShortChain::behind_norm];
+  if (!behind.there && chain.norm != 0) {
+    chain.gain = 0.5f;
+    return;
+  }
+  ShortChain::Line& line = behind.there ? behind : chain.lines[ShortChain::before_norm];
+  line.there = true;
+  line.a_times *= 0.5f;
+  line.b_times *= 0.5f;
+}
+bool ends_with_norm(const ShortChain& chain) {
+  return chain.norm != 0 && !chain.lines[ShortChain::behind_norm].there && chain.activation == ShortChain::none &&
+         !chain.lines[ShortChain::last].there;
+}
+
+// Two elements at a time: outputs of a row and its phases come in pairs, rows begin at even elements, and so does the
+// tensor; channels come in whole groups.
+bool is_paired(const View& to, const ConvAxis& axis, int channels) {
   const Strides& s = to.step;
   const std::size_t element = to.dtype == CONVT_F32 ? 4 : 2;
-  return stride % 2 == 0 && s.w == 1 && s.n % 2 == 0 && s.c % 2 == 0 && s.d % 2 == 0 && s.h % 2 == 0 &&
-         reinterpret_cast<std::uintptr_t>(to.data) % (2 * element) == 0;
+  return axis.stride % 2 == 0 && axis.size % 2 == 0 && channels % 8 == 0 && s.w == 1 && s.n % 2 == 0 && s.c % 2 == 0 &&
+         s.d % 2 == 0 && s.h % 2 == 0 && reinterpret_cast<std::uintptr_t>(to.data) % (2 * element) == 0;
 }
 
 class HopperConvolver : public Convolver {
@@ -240,6 +261,8 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     }
     from += lead.position * axis.step;
   }
+  p.axis[1].behind = static_cast<int>(g_.taps[2].kernel);
+  p.axis[0].behind = p.axis[1].behind * static_cast<int>(g_.taps[1].kernel);
   p.input = static_cast<const std::byte*>(job.input) + from * g_.element;
   p.there = job.input;
   p.image_step = in.n;
@@ -263,6 +286,28 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   p.resident = tile.resident;
   p.all_weights = tile.all_weights;
   p.turns = tile.turns;
+  p.fills = 1;
+  if (p.resident) return;
+  for (const ConvAxis& axis : p.axis) {
+    int phases = 0;
+    for (int j = 0; j < std::min(axis.stride, axis.size); ++j)
+      phases += axis.count[(axis.lead + j) % axis.stride] != 0 ? 1 : 0;
+    p.fills *= phases;
+  }
+}
+
+// A position has an output for each phase, or one for all.
+ResultSteps result_steps(const ConvParams& p, bool folds) {
+  ResultSteps steps;
+  const std::int64_t elements[3] = {p.to.step.d, p.to.step.h, p.to.step.w};
+  for (int a = 0; a < 3; ++a) {
+    const std::int64_t position = elements[a] * (folds ? 1 : p.axis[a].stride);
+    steps.tile[a] = p.axis[a].tile * position;
+    steps.group += p.group_step[a] * position;
+    steps.position = position;  // of w, the last
+    for (int b = 0; b < p.blocks; ++b) steps.block[b] += p.origin[b][a] * position;
+  }
+  return steps;
 }
 
 void HopperConvolver::convolve(const ConvJob& job) const {
@@ -271,9 +316,17 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   const Tile& tile = job.pool != nullptr ? choice_.folded : quick ? choice_.quick : choice_.strip;
   assert(quick || job.pool == nullptr);
   if (job.pool != nullptr) {
-    p.fold.kind = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what)) ? Fold::max : Fold::sum;
-    p.fold.each = 1.0f / static_cast<float>(volume(program_->convolution.stride));
+    p.fold.kind = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what)) ? Fold::max
+                  : ends_with_norm(p.quick)                                          ? Fold::sum_of_norm
+                                                                                     : Fold::sum;
+    if (p.fold.kind != Fold::max) {
+      ShortChain::Line& first = p.behind.lines[ShortChain::before_norm];
+      first.there = true;
+      first.a_times = 1.0f / static_cast<float>(volume(program_->convolution.stride));
+    }
   }
+  halve_before_gelu(p.quick);
+  halve_before_gelu(p.behind);
   place_axes(job, tile, p);
   place_tile(tile, p);
   const std::byte* const packed = job.packed + (tile.way == Way::march ? joined_at() : 0);
@@ -292,9 +345,10 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.tiles = p.images * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
   p.cluster = tile.all_weights || p.tiles == 1 ? 1 : most_cluster;
   p.items = static_cast<int>(ceil_div(p.tiles, p.cluster)) * p.cluster * p.bands;
-  p.paired = is_paired(job.to, g_.taps[2].stride);
+  p.paired = is_paired(job.to, p.axis[2], g_.out_channels);
   p.to = job.to;
   if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);
+  p.results = result_steps(p, job.pool != nullptr);
   p.chain = job.chain;
   const int most = device_.multiprocessors / p.cluster * p.cluster;
   const Launch how{static_cast<unsigned>(std::min(p.items, std::max(most, p.cluster))), job.stream,

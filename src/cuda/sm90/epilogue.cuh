@@ -2,215 +2,165 @@
 // From sums to outputs: short chains on registers, any chain in a strip of shared memory.
 #pragma once
 
-#include "cuda/chain/strip.cuh"
-#include "cuda/sm90/work.cuh"
+#include "cuda/sm90/gelu.cuh"
+#include "cuda/sm90/lines.cuh"
+#include "cuda/sm90/store.cuh"
 
 namespace convt::core::cuda::sm90 {
 
+// The four threads of a row join what they have of it.
 __device__ inline float sum_of_four(float x) {
   x += __shfl_xor_sync(~0U, x, 1);
   return x + __shfl_xor_sync(~0U, x, 2);
 }
 
-// x = a*x + b by channel; columns that are not there become whatever.
-template <int n>
-__device__ void apply_line(const ShortChain::Line& line, int first, int channels, float (&x)[n / 2]) {
-  if (line.a == nullptr) return;
-  const int own = first + Sums<n>::column(0), left = channels - own;
-  const float *const a = line.a + own, *const b = line.b + own;
+// A number for each row of a thread.
+template <int joint, int blocks>
+using PerRow = float[joint][blocks][2];
+
+template <int joint, int blocks, class F>
+__device__ void for_each_row(F&& f) {
 #pragma unroll
-  for (int i = 0; i < n / 8; ++i)
+  for (int j = 0; j < joint; ++j)
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      if (8 * i + k >= left) continue;
-      const float slope = __ldg(a + 8 * i + k), shift = __ldg(b + 8 * i + k);
-      x[4 * i + k] = fmaf(slope, x[4 * i + k], shift);
-      x[4 * i + 2 + k] = fmaf(slope, x[4 * i + 2 + k], shift);
-    }
+    for (int b = 0; b < blocks; ++b)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) f(j, b, half);
 }
 
-// `each` is 1 / channels. Two passes, and the rounded mean corrected by what is left: as in chain/strip.cuh.
-template <int n>
-__device__ void normalise(int channels, float each, float eps, float (&x)[n / 2]) {
+// Columns that are not there, if there are such. They are no zeros by themselves: an infinite input makes NaN of them.
+template <int n, int joint, int blocks>
+__device__ void set_absent(int channels, const PerRow<joint, blocks>& to, float (&x)[joint][blocks][n / 2]) {
+  if (channels >= n) return;
   const int left = channels - Sums<n>::column(0);
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    float sum = 0, total = 0, rest = 0;
-#pragma unroll
-    for (int i = 0; i < n / 8; ++i)
-#pragma unroll
-      for (int k = 0; k < 2; ++k) sum += 8 * i + k < left ? x[4 * i + 2 * half + k] : 0.0f;
-    float centre = sum_of_four(sum) * each;
-#pragma unroll
-    for (int i = 0; i < n / 8; ++i)
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const float off = 8 * i + k < left ? x[4 * i + 2 * half + k] - centre : 0.0f;
-        rest += off;
-        total = fmaf(off, off, total);
-      }
-    rest = sum_of_four(rest);
-    total = sum_of_four(total);
-    const float correction = rest * each;
-    total = fmaxf(fmaf(-rest, correction, total), 0.0f);
-    centre += correction;
-    const float scale = rsqrtf(fmaf(total, each, eps));
-#pragma unroll
-    for (int i = 0; i < n / 8; ++i)
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        float& v = x[4 * i + 2 * half + k];
-        v = (v - centre) * scale;
-      }
-  }
+  for (int i = 0; i < n / 4; ++i)
+    if (i / 2 * 8 + i % 2 >= left)
+      for_each_row<joint, blocks>(
+          [&](int j, int b, int half) { x[j][b][i / 2 * 4 + 2 * half + i % 2] = to[j][b][half]; });
 }
 
-// x Phi(x), with Phi(-|x|) = 2^q(|x|): q is a least-squares fit, weighted to the smallest greatest error of Phi, below
-// 5e-8; beyond 5.5, Phi(-|x|) < 2e-8 is taken for 0. That is closer than 0.5 x (1 + erf) comes in floats.
-// Several at once, step by step: a warp has few neighbours to hide its latencies.
-template <int count>
-__device__ void apply_gelu(float* x) {
-  constexpr float q[] = {-2.772049129e-06f, 3.862074664e-05f,  -1.825475920e-04f, -1.458701445e-04f, 7.075471804e-03f,
-                         -5.250502750e-02f, -4.592049122e-01f, -1.151105762e+00f, -1.000000000e+00f};
-  float tail[count];
+// Takes the means of rows away, and tells what is left to multiply them by.
+// Two passes. A mean of m floats comes out within m/8 + 4 roundings of the largest: 8 partial sums, three levels that
+// join them, one product. Each float is itself a sum that tensor cores cut off at every step, by up to two roundings:
+// from six steps on it is no closer to the truth. So the mean is not corrected by what is left, as elsewhere.
+template <int n, int joint, int blocks>
+__device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][blocks][n / 2],
+                       PerRow<joint, blocks>& scale) {
+  PerRow<joint, blocks> mean = {}, odd;
+  set_absent<n>(channels, mean, x);
+  for_each_row<joint, blocks>([&](int j, int b, int half) {
+    mean[j][b][half] = x[j][b][2 * half];
+    odd[j][b][half] = x[j][b][2 * half + 1];
+    scale[j][b][half] = 0;
+  });
 #pragma unroll
-  for (int i = 0; i < count; ++i) tail[i] = q[0];
+  for (int i = 1; i < n / 8; ++i)
+    for_each_row<joint, blocks>([&](int j, int b, int half) {
+      mean[j][b][half] += x[j][b][4 * i + 2 * half];
+      odd[j][b][half] += x[j][b][4 * i + 2 * half + 1];
+    });
+  for_each_row<joint, blocks>(
+      [&](int j, int b, int half) { mean[j][b][half] = sum_of_four(mean[j][b][half] + odd[j][b][half]) * chain.each; });
+  set_absent<n>(channels, mean, x);
 #pragma unroll
-  for (int k = 1; k < 9; ++k)
-#pragma unroll
-    for (int i = 0; i < count; ++i) tail[i] = fmaf(tail[i], fabsf(x[i]), q[k]);
-#pragma unroll
-  for (int i = 0; i < count; ++i) {
-    tail[i] = power_of_two(tail[i]);
-    if (fabsf(x[i]) > 5.5f) tail[i] = 0;
-    x[i] *= x[i] > 0 ? 1.0f - tail[i] : tail[i];
-  }
+  for (int i = 0; i < n / 4; ++i)
+    for_each_row<joint, blocks>([&](int j, int b, int half) {
+      float& v = x[j][b][i / 2 * 4 + 2 * half + i % 2];
+      v -= mean[j][b][half];
+      scale[j][b][half] = fmaf(v, v, scale[j][b][half]);
+    });
+  for_each_row<joint, blocks>([&](int j, int b, int half) {
+    float& v = scale[j][b][half];
+    v = chain.gain * rsqrtf(fmaf(sum_of_four(v), chain.each, chain.eps));
+  });
 }
 
-template <int n>
-__device__ void run_short(const ShortChain& chain, int first, int channels, float (&x)[n / 2]) {
-  apply_line<n>(chain.before_norm, first, channels, x);
-  if (chain.norm != 0) normalise<n>(channels, chain.each, chain.eps, x);
-  apply_line<n>(chain.behind_norm, first, channels, x);
+// The chain up to its norm, whose multiplication is left to do.
+template <int n, int joint, int blocks>
+__device__ void start_short(const ShortChain& chain, int channels, const Lines<n>& lines,
+                            float (&x)[joint][blocks][n / 2], PerRow<joint, blocks>& scale) {
+  apply_line(chain, ShortChain::before_norm, lines, x);
+  if (chain.norm != 0) centre<n>(chain, channels, x, scale);
+}
+
+template <class E, int n, int joint, int blocks>
+__device__ void end_short(const ShortChain& chain, const Lines<n>& lines, const PerRow<joint, blocks>& scale,
+                          float (&x)[joint][blocks][n / 2]) {
+  if (chain.norm != 0) {
+#pragma unroll
+    for (int i = 0; i < n / 4; ++i)
+      for_each_row<joint, blocks>(
+          [&](int j, int b, int half) { x[j][b][i / 2 * 4 + 2 * half + i % 2] *= scale[j][b][half]; });
+  }
+  apply_line(chain, ShortChain::behind_norm, lines, x);
   if (chain.activation == ShortChain::gelu) {
     constexpr int at_once = n % 16 == 0 ? 8 : 4;
 #pragma unroll
-    for (int i = 0; i < n / 2; i += at_once) apply_gelu<at_once>(x + i);
+    for (auto& phase : x)
+#pragma unroll
+      for (auto& block : phase)
+#pragma unroll
+        for (int i = 0; i < n / 2; i += at_once) apply_gelu<E, at_once>(block + i);
   } else if (chain.activation == ShortChain::relu) {
 #pragma unroll
-    for (float& v : x) v = ops_device::Relu{}.apply(v);
-  }
-  apply_line<n>(chain.last, first, channels, x);
-}
-
-template <int n>
-__device__ void fold(const Fold& fold, bool first, const float (&x)[n / 2], float (&folded)[n / 2]) {
-  if (first) {
+    for (auto& phase : x)
 #pragma unroll
-    for (int i = 0; i < n / 2; ++i) folded[i] = x[i];
-  } else if (fold.kind == Fold::sum) {
+      for (auto& block : phase)
 #pragma unroll
-    for (int i = 0; i < n / 2; ++i) folded[i] += x[i];
-  } else {
-#pragma unroll
-    for (int i = 0; i < n / 2; ++i) folded[i] = value::maximum(folded[i], x[i]);
-  }
-}
-
-template <class E>
-__device__ E element(float x) {
-  if constexpr (sizeof(E) == sizeof(float))
-    return x;
-  else if constexpr (std::is_same_v<E, convt_f16>)
-    return {__half_as_ushort(__float2half_rn(x))};
-  else
-    return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
-}
-template <class E>
-struct alignas(2 * sizeof(E)) Pair {
-  E first, second;
-};
-
-// Where a block's row goes: the output of one phase, or of all of a position's.
-template <bool folded>
-__device__ Pixel result_at(const ConvParams& p, const Item& item, const int (&phase)[3], int block, int row) {
-  Pixel at = pixel_at(p, item, phase, block, row);
-  if constexpr (folded) {
-    at.d /= p.axis[0].stride;
-    at.h /= p.axis[1].stride;
-    at.w /= p.axis[2].stride;
-  }
-  return at;
-}
-
-// A row's channels, or those of two neighbouring outputs.
-template <class E, int n, bool pairs>
-__device__ void store_row(E* to, std::int64_t step, int left, int half, const float (&x)[n / 2],
-                          const float (&y)[n / 2]) {
-  const auto put = [&](E* place, int index) {
-    if constexpr (pairs)
-      *reinterpret_cast<Pair<E>*>(place) = {element<E>(x[index]), element<E>(y[index])};
-    else
-      *place = element<E>(x[index]);
-  };
-#pragma unroll
-  for (int i = 0; i < n / 8; ++i) {
-    if (8 * i < left) put(to, 4 * i + 2 * half);
-    if (8 * i + 1 < left) put(to + step, 4 * i + 2 * half + 1);
-    to += 8 * step;
-  }
-}
-
-// Sums of one block, x, as elements of type E; and of the next phase along w, y.
-template <class E, int n, bool folded, bool joint>
-__device__ void store_block(const ConvParams& p, const Item& item, const int (&phase)[3], int block,
-                            const float (&x)[n / 2], const float (&y)[n / 2]) {
-  const int first = item.band * n + Sums<n>::column(0), left = p.out_channels - first;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const Pixel at = result_at<folded>(p, item, phase, block, Sums<n>::row(half));
-    if (at.n < 0) continue;
-    E* const to = static_cast<E*>(p.to.data) + offset(p.to.step, at) + first * p.to.step.c;
-    const bool second = joint && phase[2] + 1 < p.axis[2].stride && at.w + 1 < p.axis[2].size;
-    if (second && p.paired) {
-      store_row<E, n, true>(to, p.to.step.c, left, half, x, y);
-    } else {
-      store_row<E, n, false>(to, p.to.step.c, left, half, x, x);
-      if (second) store_row<E, n, false>(to + p.to.step.w, p.to.step.c, left, half, y, y);
-    }
+        for (float& v : block) v = maximum(v, 0.0f);
   }
 }
 
 // A short chain, and stores. Values between stages are floats, whatever E is.
-template <class E, int n, bool folded, int joint, int blocks>
-__device__ void finish_with(const ShortChain& chain, const ConvParams& p, const Item& item, const int (&phase)[3],
-                            float (&sums)[joint][blocks][n / 2]) {
-  const int group = threadIdx.x / group_threads;
-#pragma unroll
-  for (int b = 0; b < blocks; ++b) {
-#pragma unroll
-    for (int j = 0; j < joint; ++j) run_short<n>(chain, item.band * n, p.out_channels, sums[j][b]);
-    if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-      store_block<E, n, folded, joint == 2>(p, item, phase, group * blocks + b, sums[0][b], sums[joint - 1][b]);
-    else
-      store_block<float, n, folded, joint == 2>(p, item, phase, group * blocks + b, sums[0][b], sums[joint - 1][b]);
-  }
-}
 template <class E, int n, int joint, int blocks>
-__device__ void finish(const ConvParams& p, const Item& item, const int (&phase)[3],
-                       float (&sums)[joint][blocks][n / 2]) {
-  finish_with<E, n, false>(p.quick, p, item, phase, sums);
+__device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const Item& item,
+                       const int (&phase)[3], float (&sums)[joint][blocks][n / 2]) {
+  PerRow<joint, blocks> scale;
+  start_short(chain, p.out_channels, lines, sums, scale);
+  end_short<E>(chain, lines, scale, sums);
+  constexpr bool can_be_late = sizeof(E) == sizeof(float) && joint == 2;
+  if (!can_be_late || !p.paired) apply_line(chain, ShortChain::last, lines, sums);
+  if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
+    store<E, n, can_be_late>(p, item, phase, lines, sums);
+  else
+    store<float, n, false>(p, item, phase, lines, sums);
 }
+
+template <int n, int blocks>
+__device__ void start_fold(const Fold& fold, float (&folded)[1][blocks][n / 2]) {
+#pragma unroll
+  for (auto& block : folded[0])
+#pragma unroll
+    for (float& x : block) x = fold.kind == Fold::max ? -INFINITY : 0.0f;
+}
+// One phase, through its chain, into the results.
 template <class E, int n, int blocks>
-__device__ void finish_folded(const ConvParams& p, const Item& item, float (&folded)[1][blocks][n / 2]) {
-  if (p.fold.kind == Fold::sum) {
+__device__ void fold_phase(const ConvParams& p, const Lines<n>& lines, float (&x)[1][blocks][n / 2],
+                           float (&folded)[1][blocks][n / 2]) {
+  PerRow<1, blocks> scale;
+  start_short(p.quick, p.out_channels, lines, x, scale);
+  if (p.fold.kind == Fold::sum_of_norm) {
 #pragma unroll
-    for (auto& block : folded[0])
-#pragma unroll
-      for (float& x : block) x *= p.fold.each;
+    for (int i = 0; i < n / 4; ++i)
+      for_each_row<1, blocks>([&](int j, int b, int half) {
+        const int at = i / 2 * 4 + 2 * half + i % 2;
+        folded[j][b][at] = fmaf(x[j][b][at], scale[j][b][half], folded[j][b][at]);
+      });
+    return;
   }
-  const int phase[3] = {0, 0, 0};
-  finish_with<E, n, true>(p.behind, p, item, phase, folded);
+  end_short<E>(p.quick, lines, scale, x);
+  apply_line(p.quick, ShortChain::last, lines, x);
+  if (p.fold.kind == Fold::max) {
+#pragma unroll
+    for (int i = 0; i < blocks * n / 2; ++i) {
+      float& to = folded[0][i / (n / 2)][i % (n / 2)];
+      to = maximum(to, x[0][i / (n / 2)][i % (n / 2)]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < blocks * n / 2; ++i) folded[0][i / (n / 2)][i % (n / 2)] += x[0][i / (n / 2)][i % (n / 2)];
+  }
 }
 
 // A strip of a power of 2 blocks' positions in memory that all consumers share.

@@ -11,6 +11,7 @@ namespace convt::core::cuda::sm90 {
 
 // The value is the same, but not known to be: it is computed again from here on, and not kept.
 __device__ inline void forget(int& value) { asm volatile("" : "+r"(value)); }
+__device__ inline void forget(std::int64_t& value) { asm volatile("" : "+l"(value)); }
 
 // To nearest, as matrix instructions cut off what is left of a float.
 __device__ inline unsigned tf32_bits(float x) {
@@ -24,6 +25,12 @@ __device__ inline float power_of_two(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
   return power;
+}
+// NaN wins over any number.
+__device__ inline float maximum(float a, float b) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+  return larger;
 }
 
 // Shared memory that every launch has, whatever it asks for.

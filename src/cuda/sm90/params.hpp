@@ -39,25 +39,45 @@ struct ConvAxis {
   int lowest = 0, inputs = 1;                             // position `lowest` is input 0; so many inputs follow
   std::int64_t step = 0;                                  // from one input to the next, in elements
   int count[most_stride] = {}, before[most_stride] = {};  // taps of a phase, and of all phases before it
+  int behind = 1;                                         // taps of all axes behind this one
 };
 
 // A chain that runs on accumulators in registers, in this order; every part of it may be missing.
 struct ShortChain {
+  enum Place : int { before_norm, behind_norm, last, places };  // of lines
   enum Activation : int { none, gelu, relu };
+  // a_times*a[c]*x + b_times*b[c]; without a and b, a_times*x. One that is not there is x.
   struct Line {
-    const float *a = nullptr, *b = nullptr;  // by channel
+    bool there = false;
+    const float *a = nullptr, *b = nullptr;
+    float a_times = 1, b_times = 1;
   };
-  Line before_norm, behind_norm, last;
-  int norm = 0;             // over channels
-  float each = 1, eps = 0;  // each: 1 / channels
-  Activation activation = none;
+  Line lines[places];
+  int norm = 0;                       // over channels
+  float each = 1, eps = 0, gain = 1;  // each: 1 / channels; gain: of its result
+  Activation activation = none;       // gelu takes half of its argument, as what stands before it hands on
 };
+
+// Of shared memory, for a short chain's lines of one band.
+CONVT_FN constexpr int lines_bytes(int columns) {
+  return ShortChain::places * columns * 2 * static_cast<int>(sizeof(float));
+}
 
 // A pool whose windows are the phases of a position.
 struct Fold {
-  enum Kind : int { none, sum, max };
+  enum Kind : int {
+    none,
+    sum,
+    sum_of_norm,  // the same, where its chain ends with a norm: one multiply-add does both
+    max,
+  };
   Kind kind = none;
-  float each = 1;  // that a sum is multiplied by
+};
+
+// Elements of the output, from one to the next: tiles along each axis, groups of 8 positions, and positions along w;
+// and from the tile's first position to a block's.
+struct ResultSteps {
+  std::int64_t tile[3] = {}, group = 0, position = 0, block[most_blocks] = {};
 };
 
 struct ConvParams {
@@ -90,10 +110,12 @@ struct ConvParams {
   int slots = 1, slot_bytes = 0;    // of halo chunks
   int stages = 1, stage_tiles = 1;  // of weights; weight tiles of one stage
   bool resident = true;             // slots hold all chunks of a tile until its last phase
+  int fills = 1;                    // of the slots with a tile: one, or one for each phase that has taps
   bool all_weights = false;         // all weights are one stage, and stay
   bool turns = false;               // stages hold a phase's weights: consumers multiply one after the other
-  bool paired = false;              // outputs of two neighbouring phases may be stored as one
+  bool paired = false;              // outputs of two neighbouring phases are stored as one
   View to;
+  ResultSteps results;
   ShortChain quick;
   Fold fold;
   ShortChain behind;  // the fold

@@ -46,13 +46,11 @@ struct Class {
 __device__ inline Class class_at(const ConvParams& p, int d, int h, int w) {
   const int number[3] = {d, h, w};
   Class c{1, 0, 0};
-  int behind = p.taps;  // taps of all axes that are not done
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
     const ConvAxis& axis = p.axis[a];
     const int wrapped = axis.lead + number[a] >= axis.stride, phase = axis.lead + number[a] - wrapped * axis.stride;
-    behind /= static_cast<int>(axis.taps.kernel);
-    c.first += c.taps * axis.before[phase] * behind;
+    c.first += c.taps * axis.before[phase] * axis.behind;
     c.taps *= axis.count[phase];
     c.row = c.row * axis.halo + wrapped - axis.first;
   }

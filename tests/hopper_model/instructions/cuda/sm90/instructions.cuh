@@ -13,6 +13,7 @@
 namespace convt::core::cuda::sm90 {
 
 inline void forget(int&) {}
+inline void forget(std::int64_t&) {}
 
 // Ties go away from 0. Infinity and NaN stay what they are.
 inline unsigned tf32_bits(float x) {
@@ -23,6 +24,7 @@ inline float power_of_two(float x) {
   const float power = std::exp2(x);
   return std::fpclassify(power) == FP_SUBNORMAL ? 0.0f : power;
 }
+inline float maximum(float a, float b) { return std::isnan(a) || a > b ? a : b; }
 
 template <int count>
 std::uint64_t* shared_words() {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of short chains: x = a*x + b by channel, from shared memory. Loads from global memory would wait for the L2
+// cache each time: the input streams through what the L1 cache has left.
+#pragma once
+
+#include "cuda/chain/strip.cuh"
+#include "cuda/sm90/work.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+// Of one band: [line][column], a and b of a column side by side; 0 for columns that are not there.
+template <int n>
+struct Lines {
+  float2* data;
+
+  // By all consumers.
+  __device__ void fill(const ShortChain& chain, int band, int channels) const {
+    for (int i = threadIdx.x; i < ShortChain::places * n; i += block_threads) {
+      const ShortChain::Line& line = chain.lines[i / n];
+      const int channel = band * n + i % n;
+      float2 to{0, 0};
+      if (channel < channels)
+        to = line.a == nullptr ? float2{line.a_times, 0}
+                               : float2{line.a_times * line.a[channel], line.b_times * line.b[channel]};
+      data[i] = to;
+    }
+  }
+
+  // Two neighbouring columns of this thread.
+  __device__ float4 at(int place, int pair) const {
+    return reinterpret_cast<const float4*>(data)[(place * n + Sums<n>::column(pair)) / 2];
+  }
+};
+
+// Of the chain before a fold, and of the one behind it.
+template <int n>
+__device__ Lines<n> lines_in(unsigned char* memory, int number = 0) {
+  return {reinterpret_cast<float2*>(memory + number * lines_bytes(n))};
+}
+
+// For a band, if those of another are there. All consumers call it.
+template <int n, bool folded>
+__device__ void fill_lines(const ConvParams& p, int band, int& filled, unsigned char* memory) {
+  if (band == filled) return;
+  filled = band;
+  sync_strip();
+  lines_in<n>(memory).fill(p.quick, band, p.out_channels);
+  if constexpr (folded) lines_in<n>(memory, 1).fill(p.behind, band, p.out_channels);
+  sync_strip();
+}
+
+// Of all sums of a thread at once: what is loaded serves every row.
+template <int n, int joint, int blocks>
+__device__ void apply_line(const ShortChain& chain, ShortChain::Place place, const Lines<n>& lines,
+                           float (&x)[joint][blocks][n / 2]) {
+  if (!chain.lines[place].there) return;
+#pragma unroll
+  for (int i = 0; i < n / 8; ++i) {
+    const float4 line = lines.at(place, i);
+#pragma unroll
+    for (auto& phase : x)
+#pragma unroll
+      for (auto& block : phase)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          float* const pair = block + 4 * i + 2 * half;
+          pair[0] = fmaf(line.x, pair[0], line.y);
+          pair[1] = fmaf(line.z, pair[1], line.w);
+        }
+  }
+}
+
+}  // namespace convt::core::cuda::sm90
