@@ -63,6 +63,11 @@ const std::vector<std::string> shapes = {
     "2d channels=24->30 input=11x19 kernel=2 stride=3 output_padding=1 | relu | avg_pool(3) | silu",
     "2d channels=24->30 input=11x19 kernel=3 stride=2 | relu | max_pool(2, stride=3) | tanh",
     "2d batch=4 channels=8->8 input=40x40 kernel=2 | relu",
+    "3d batch=2 channels=48->24 input=5x19x18 kernel=3",
+    "3d channels=48->20 input=7x9x8 kernel=3 padding=1 | bias | layer_norm(channels) | relu",
+    "3d channels=16->64 input=4x9x20 kernel=1x3x2 padding=0x1x1 | gelu",
+    "3d channels=80->24 input=5x9x8 kernel=3 layout=channels_last",
+    "2d batch=3 channels=64->96 input=5x9 kernel=2 stride=2 layout=channels_last | bias | relu",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};

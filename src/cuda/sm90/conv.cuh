@@ -13,7 +13,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr int consumer_registers = 184, producer_registers = 72;  // of 65536 / threads = 128
+inline constexpr int consumer_registers = 176, producer_registers = 80;  // of 65536 / threads = 128
 
 // By one thread. Blocks of a cluster load a part of each stage for all of them.
 __device__ inline void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
@@ -209,7 +209,7 @@ __device__ void sum_phase(const ConvParams& p, const Shared& shared, int item, c
 
 // Phase by phase to the output; neighbouring ones along w together.
 template <class Kind>
-__device__ void run_phases(const ConvParams& p, const Shared& shared, int item, Feed& feed, unsigned char* memory) {
+__device__ void run_phases(const ConvParams& p, const Shared& shared, int item, Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
   for (int d = 0; d < phases(p.axis[0]); ++d)
     for (int h = 0; h < phases(p.axis[1]); ++h)
@@ -223,15 +223,15 @@ __device__ void run_phases(const ConvParams& p, const Shared& shared, int item, 
         }
         const int phase[3] = {d, h, w};
         if constexpr (Kind::way == Way::strip)
-          finish_in_strip<n>(p, item_at(p, item), phase, sums[0][0], memory);
+          finish_in_strip<n>(p, *memory.item, phase, sums[0][0], memory.behind);
         else
-          finish<typename Kind::Element>(p.quick, lines_in<n>(memory), p, item_at(p, item), phase, sums);
+          finish<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p, *memory.item, phase, sums);
       }
 }
 
 // All phases of a position into one result.
 template <class Kind>
-__device__ void run_folded(const ConvParams& p, const Shared& shared, int item, Feed& feed, unsigned char* memory) {
+__device__ void run_folded(const ConvParams& p, const Shared& shared, int item, Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
   using E = typename Kind::Element;
   float folded[1][blocks][n / 2];
@@ -240,19 +240,21 @@ __device__ void run_folded(const ConvParams& p, const Shared& shared, int item, 
     float sums[1][blocks][n / 2];
     clear<n, blocks>(sums[0]);
     sum_phase<Kind>(p, shared, item, {d, h, w}, feed, sums[0]);
-    fold_phase<E>(p, lines_in<n>(memory), sums, folded);
+    fold_phase<E>(p, lines_in<n>(memory.behind), sums, folded);
   });
   const int phase[3] = {0, 0, 0};
-  finish<E>(p.behind, lines_in<n>(memory, 1), p, item_at(p, item), phase, folded);
+  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, *memory.item, phase, folded);
 }
 
 template <class Kind>
-__device__ void consume(const ConvParams& p, const Shared& shared, unsigned char* memory) {
+__device__ void consume(const ConvParams& p, const Memory& memory) {
+  const Shared& shared = memory.shared;
   Feed feed{{p.slots}, {p.stages}};
   int band = -1;  // whose lines are there
   for (int item = blockIdx.x; item < p.items; item += gridDim.x) {
+    keep_item(item_at(p, item), memory.item);
     if constexpr (Kind::way != Way::strip)
-      fill_lines<Kind::columns, Kind::way == Way::folded>(p, item_at(p, item).band, band, memory);
+      fill_lines<Kind::columns, Kind::way == Way::folded>(p, memory.item->band, band, memory.behind);
     if constexpr (Kind::way == Way::folded)
       run_folded<Kind>(p, shared, item, feed, memory);
     else
@@ -276,7 +278,7 @@ __global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant_
       stream_weights(p, shared, tile_bytes);
   } else {
     take_registers<consumer_registers>();
-    consume<Kind>(p, shared, memory.behind);
+    consume<Kind>(p, memory);
   }
   if (p.cluster > 1) sync_cluster();  // no block leaves while others may write to its shared memory
 }

@@ -267,6 +267,8 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
   p.there = job.input;
   p.image_step = in.n;
   p.channel_step = in.c;
+  const std::int64_t unit = 16 / g_.element;
+  p.units = in.c == 1 && g_.in_channels % unit == 0 && reinterpret_cast<std::uintptr_t>(job.input) % 16 == 0;
 }
 
 void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {

@@ -92,6 +92,40 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
   }
 }
 
+__device__ inline uint4 rounded_units(const uint4& x, float) {
+  const float values[] = {__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)};
+  return rounded_vector(values);
+}
+template <class E>
+__device__ uint4 rounded_units(const uint4& x, E) {
+  return x;
+}
+// The same where a pixel's channels are neighbours in memory: units of 16 bytes.
+template <class E>
+__device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
+                           const Filler& filler) {
+  constexpr int each = 16 / static_cast<int>(sizeof(E)), at_once = 4;
+  const int units = p.row_bytes / 16, there = p.in_channels / each - chunk * units;
+#pragma unroll 1
+  for (int first = filler.first; first < p.halo_rows * units; first += filler.threads * at_once) {
+    uint4 x[at_once];
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      const int at = first + i * filler.threads, unit = at % units;
+      const HaloPixel<E> pixel = halo_pixel<E>(p, corner, (chunk * units + unit) * each, at / units);
+      x[i] = uint4{0, 0, 0, 0};
+      if (pixel.inside && unit < there) x[i] = __ldg(reinterpret_cast<const uint4*>(pixel.from));
+    }
+#pragma unroll
+    for (int i = 0; i < at_once; ++i) {
+      const int at = first + i * filler.threads, row = at / units;
+      if (row < p.halo_rows)
+        *reinterpret_cast<uint4*>(slot + row * p.row_bytes + place_in_row(row, at % units, p.row_bytes) * 16) =
+            rounded_units(x[i], E{});
+    }
+  }
+}
+
 // All chunks of a box, each to the ring's next slot.
 template <class E>
 __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner& corner, unsigned char* slots,
@@ -100,7 +134,9 @@ __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner
     wait(shared.halo_empty(slot.place), slot.parity ^ 1);
     unsigned char* const to = slots + slot.place * p.slot_bytes;
     const bool full = (chunk + 1) * p.row_bytes <= p.in_channels * static_cast<int>(sizeof(E));
-    if (p.row_bytes == 128)
+    if (p.units)
+      fill_units<E>(p, corner, chunk, to, filler);
+    else if (p.row_bytes == 128)
       full ? fill_rows<E, 128, true>(p, corner, chunk, to, filler)
            : fill_rows<E, 128, false>(p, corner, chunk, to, filler);
     else

@@ -69,18 +69,14 @@ __device__ inline void wait(std::uint32_t barrier, int parity) {
 // for which it would wait, nor find the addresses of many loads before the first.
 __device__ inline float load_next(const float*& from, std::int64_t bytes) {
   float value;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.f32 %0, [%1];\nadd.s64 %1, %1, %2;"
-               : "=f"(value), "+l"(from)
-               : "l"(bytes));
+  asm volatile("ld.global.nc.L2::128B.f32 %0, [%1];\nadd.s64 %1, %1, %2;" : "=f"(value), "+l"(from) : "l"(bytes));
   return value;
 }
 template <class E>
 __device__ E load_next(const E*& from, std::int64_t bytes) {
   static_assert(sizeof(E) == 2);
   unsigned short bits;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.u16 %0, [%1];\nadd.s64 %1, %1, %2;"
-               : "=h"(bits), "+l"(from)
-               : "l"(bytes));
+  asm volatile("ld.global.nc.L2::128B.u16 %0, [%1];\nadd.s64 %1, %1, %2;" : "=h"(bits), "+l"(from) : "l"(bytes));
   return E{bits};
 }
 

@@ -88,7 +88,8 @@ __device__ void multiply_plane(const ConvParams& p, const Shared& shared, const 
 }
 
 template <class Kind>
-__device__ void march_along(const ConvParams& p, const Shared& shared, unsigned char* memory) {
+__device__ void march_along(const ConvParams& p, const Memory& memory) {
+  const Shared& shared = memory.shared;
   constexpr int n = Kind::columns, all = joined_taps * n, blocks = Kind::blocks;
   const int group = __shfl_sync(~0U, threadIdx.x / group_threads, 0);
   int offset[blocks];  // of each block, in units of 16 bytes
@@ -99,10 +100,12 @@ __device__ void march_along(const ConvParams& p, const Shared& shared, unsigned 
   }
   Ring slot{p.slots};
   int band = -1;
-  fill_lines<n, false>(p, 0, band, memory);
+  fill_lines<n, false>(p, 0, band, memory.behind);
   if (!shared.careful) wait(shared.weights_full(0), 0);
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const March march(p, item_at(p, i));
+    const Item item = item_at(p, i);
+    const March march(p, item);
+    keep_item(item, memory.item);
     float sums[blocks][all / 2];
     clear<all, blocks>(sums);
     march.for_each([&](int z) {
@@ -119,7 +122,7 @@ __device__ void march_along(const ConvParams& p, const Shared& shared, unsigned 
 #pragma unroll
             for (int k = 0; k < n / 2; ++k) complete[0][b][k] = sums[b][k];
         }
-        finish<typename Kind::Element>(p.quick, lines_in<n>(memory), p, item_at(p, i), phase, complete);
+        finish<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p, *memory.item, phase, complete);
       }
 #pragma unroll
       for (int b = 0; b < blocks; ++b)
@@ -143,7 +146,7 @@ __global__ void __launch_bounds__(threads, 1) march_kernel(const __grid_constant
     fill_planes<typename Kind::Element>(p, memory.shared, memory.slots);
   } else {
     take_registers<march_consumer_registers>();
-    march_along<Kind>(p, memory.shared, memory.behind);
+    march_along<Kind>(p, memory);
   }
 }
 

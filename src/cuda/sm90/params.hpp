@@ -14,6 +14,8 @@ namespace convt::core::cuda::sm90 {
 inline constexpr int most_stride = 4;
 inline constexpr int consumers = 2;  // warpgroups
 inline constexpr int group_threads = 128;
+inline constexpr int consumer_warps = consumers * group_threads / warp_threads;
+inline constexpr int items_bytes = consumer_warps * 32;  // of shared memory: what consumers work on
 inline constexpr int producers = 2;
 inline constexpr int threads = (consumers + producers) * group_threads;
 inline constexpr int halo_warps = 7;       // of the producers; one more streams weights
@@ -84,6 +86,7 @@ struct ConvParams {
   const void* input = nullptr;  // at the slab's first image and the first output's position
   const void* there = nullptr;  // a pixel of the input: read where there is none
   std::int64_t image_step = 0, channel_step = 0;
+  bool units = false;  // a pixel's channels are neighbours, in whole units of 16 bytes, at addresses that divide by 16
   ConvAxis axis[3];
   const int* careful = nullptr;  // not 0: some weight is not finite
   const int* shifts = nullptr;   // by tap, along d, h and w

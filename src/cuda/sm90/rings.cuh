@@ -7,8 +7,6 @@
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr int consumer_warps = consumers * group_threads / warp_threads;
-
 struct Shared {
   std::uint32_t halo, weights, barriers;
   bool careful;       // some weight is not finite: nothing comes through shared memory
@@ -27,6 +25,7 @@ struct Shared {
 // A block's shared memory: halo slots, stages of weights, places of taps, and what is behind.
 struct Memory {
   unsigned char *slots, *behind;
+  Item* item;  // that this warp of consumers works on: found once, as divisions are many instructions
   Shared shared;
 
   // All threads call it, and meet before they use what it makes.
@@ -35,7 +34,9 @@ struct Memory {
     slots = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
     unsigned char* const weights = slots + p.slots * p.slot_bytes;
     int* const places = reinterpret_cast<int*>(weights + p.stages * p.stage_tiles * tile_bytes);
-    behind = reinterpret_cast<unsigned char*>(places) + p.places_bytes;
+    unsigned char* const items = reinterpret_cast<unsigned char*>(places) + p.places_bytes;
+    item = reinterpret_cast<Item*>(items) + min(threadIdx.x / warp_threads, consumer_warps - 1);
+    behind = items + items_bytes;
     shared = {shared_address(slots), shared_address(weights), shared_address(shared_words<barrier_bytes / 8>()),
               *p.careful != 0, places};
     for (int i = threadIdx.x; i <= p.taps; i += threads) {
@@ -44,6 +45,13 @@ struct Memory {
     }
   }
 };
+
+// By all threads of a warp.
+__device__ inline void keep_item(const Item& item, Item* to) {
+  __syncwarp();
+  if (threadIdx.x % warp_threads == 0) *to = item;
+  __syncwarp();
+}
 
 // A place in a ring, and how often it was passed.
 struct Ring {

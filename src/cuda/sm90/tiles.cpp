@@ -30,7 +30,7 @@ double instruction_clocks(int columns) { return std::max(columns / 2.0, 16 + col
 int fixed_bytes(const Geometry& g, Way way) {
   const int chain = way == Way::strip ? strip_bytes(consumers * block_rows, g.columns)
                                       : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
-  return shared_slack + places_bytes(g.tap_count()) + chain;
+  return shared_slack + places_bytes(g.tap_count()) + items_bytes + chain;
 }
 
 // Stages that the weights of the largest class take.

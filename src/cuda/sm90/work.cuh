@@ -10,9 +10,10 @@
 namespace convt::core::cuda::sm90 {
 
 // A tile of an image, and a band of output channels.
-struct Item {
+struct alignas(16) Item {
   int image, band, tile[3];
 };
+static_assert(consumer_warps * sizeof(Item) == items_bytes);
 __device__ inline Item item_at(const ConvParams& p, int index) {
   forget(index);  // found again where it is needed: registers are short
   Item item;
