@@ -162,12 +162,13 @@ std::string HopperConvolver::explain() const {
   const Tile& t = choice_.quick;
   const convt_dtype dtype = program_->asked->dtype;
   return fmt::format(
-      "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
+      "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}{}",
       dtype == CONVT_F32   ? "tf32"
       : dtype == CONVT_F16 ? "f16"
                            : "bf16",
       g_.columns, t.print(), t.slot_bytes >> 10, t.slots, t.resident ? "" : " (again for each phase)",
-      t.stage_tiles * g_.columns * (t.way == Way::march ? joined_taps : 1) * g_.row_bytes >> 10, t.stages);
+      t.stage_tiles * g_.columns * (t.way == Way::march ? joined_taps : 1) * g_.row_bytes >> 10, t.stages,
+      t.turns ? ", warpgroups take turns" : "");
 }
 
 // A pool whose windows are the phases of a position.

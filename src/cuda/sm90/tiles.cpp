@@ -44,14 +44,14 @@ int class_stages(const Geometry& g, int stage_tiles) {
   return static_cast<int>(ceil_div(taps * g.chunks, stage_tiles));
 }
 
-// Halo tiles first; then all weights where they fit, or else stages of them.
-void place_buffers(const Geometry& g, Tile& tile) {
+// Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
+void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const int weights = g.columns * g.row_bytes, all = g.tap_count() * g.chunks;
   tile.stage_tiles = std::max(stage_bytes / weights, 1);
   const int stage = tile.stage_tiles * weights, left = most_shared - fixed_bytes(g, tile.way);
   tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
   const int fit = (left - least_stages * stage) / tile.slot_bytes;
-  tile.slots = std::min({fit, 2 * g.chunks, most_slots});
+  tile.slots = std::min({fit, halo_tiles * g.chunks, most_slots});
   tile.resident = tile.slots >= g.chunks;
   if (tile.slots < std::min(2, g.chunks)) {
     tile.rejection = "its halo does not fit in shared memory";
@@ -99,8 +99,10 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo;
   const double longest = overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo;
+  // Where warpgroups take turns, one's results come while the other multiplies; alone it is not twice as fast.
+  const double behind = tile.turns ? std::max(0.6 * results - products / 2, 0.0) : results;
   // What runs at the same time is in its way a little.
-  const double item = longest + 0.1 * (all - longest) + results;
+  const double item = longest + 0.1 * (all - longest) + behind;
   tile.seconds = std::ceil(items / device.multiprocessors) * item / device.clock;
 }
 
@@ -123,9 +125,13 @@ Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3
     return tile;
   }
   tile.halo_rows = static_cast<int>(rows);
-  place_buffers(g, tile);
-  if (tile.rejection.empty()) predict(g, device, tile);
-  return tile;
+  // The next tile's halo comes early, or there is more room for weights.
+  Tile single = tile;
+  for (const auto& [halo_tiles, to] : {std::pair{2, &tile}, std::pair{1, &single}}) {
+    place_buffers(g, halo_tiles, *to);
+    if (to->rejection.empty()) predict(g, device, *to);
+  }
+  return !single.rejection.empty() || (tile.rejection.empty() && tile.seconds <= single.seconds) ? tile : single;
 }
 
 // An axis that tiles can march along.
