@@ -166,7 +166,8 @@ std::string HopperConvolver::explain() const {
       dtype == CONVT_F32   ? "tf32"
       : dtype == CONVT_F16 ? "f16"
                            : "bf16",
-      g_.columns, t.print(), t.slot_bytes >> 10, t.slots, t.resident ? "" : " (again for each phase)",
+      g_.columns, t.print(), t.slot_bytes >> 10, t.slots,
+      t.resident || volume(program_->convolution.stride) == 1 ? "" : " (again for each phase)",
       t.stage_tiles * g_.columns * (t.way == Way::march ? joined_taps : 1) * g_.row_bytes >> 10, t.stages,
       t.turns ? ", warpgroups take turns" : "");
 }
@@ -250,8 +251,10 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     axis.size = static_cast<int>(job.slab.box.size[own]);
     axis.tile = tile.size[a];
     axis.tiles = (axis.size - 1) / (axis.tile * axis.stride) + 1;
-    axis.halo = tile.halo[a];
-    axis.first = static_cast<int>(reach_of(axis.taps, lead.phase).first);
+    const Reach reach = reach_of(axis.taps, lead.phase);
+    const bool marches = tile.way == Way::march && a == 0;
+    axis.halo = marches ? 1 : static_cast<int>(tile.size[a] + reach.last - reach.first);
+    axis.first = static_cast<int>(reach.first);
     axis.lowest = clamp_inside(-lead.position);
     axis.inputs = std::max(clamp_inside(program_->convolution.input[own] - lead.position) - axis.lowest, 0);
     axis.step = steps[own];
@@ -280,8 +283,9 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
     for (std::size_t a = 0; a < 3; ++a) p.origin[b][a] = at[a] * (tile.size[a] / tile.blocks[a]);
   }
   p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
-  p.group_rows = tile.group_axis == 0 ? tile.halo[1] * tile.halo[2] : tile.group_axis == 1 ? tile.halo[2] : 8;
-  p.halo_rows = tile.halo_rows;
+  const int line = p.axis[2].halo, plane = p.axis[1].halo * line;
+  p.group_rows = tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
+  p.halo_rows = p.axis[0].halo * plane;
   p.slots = tile.slots;
   p.slot_bytes = tile.slot_bytes;
   p.stages = tile.stages;

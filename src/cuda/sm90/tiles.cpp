@@ -51,9 +51,11 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const int stage = tile.stage_tiles * weights, left = most_shared - fixed_bytes(g, tile.way);
   tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
   const int fit = (left - least_stages * stage) / tile.slot_bytes;
-  tile.slots = std::min({fit, halo_tiles * g.chunks, most_slots});
-  tile.resident = tile.slots >= g.chunks;
-  if (tile.slots < std::min(2, g.chunks)) {
+  // One phase is done with a chunk when the next one comes: a few slots do.
+  const bool one_phase = volume({g.taps[0].stride, g.taps[1].stride, g.taps[2].stride}) == 1;
+  tile.slots = std::min({fit, one_phase ? halo_tiles + 1 : halo_tiles * g.chunks, most_slots});
+  tile.resident = !one_phase && tile.slots >= g.chunks;
+  if (tile.slots < (one_phase ? 2 : std::min(2, g.chunks))) {
     tile.rejection = "its halo does not fit in shared memory";
     return;
   }
