@@ -89,33 +89,41 @@ __device__ inline void release_weights(const ConvParams& p, const Shared& shared
 }
 
 // The products of one chunk of channels; `offset` is of each block, in units of 16 bytes. Without loops inside a tap,
-// whose ends would close groups of products.
+// whose ends would close groups of products. Behind the first tap, what was before is done: a stage, a slot.
 template <Format format, int n, int blocks, int steps>
-__device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, int chunk,
-                               const Operand& tile, const int (&offset)[blocks], Ring& stage, Weights& weights,
+__device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, int chunk, int group,
+                               const Ring& halo, const int (&offset)[blocks], Ring& stage, Weights& weights,
                                float (&sums)[blocks][n / 2]) {
   constexpr int step_units = step_bytes / 16;
+  const bool speaks = threadIdx.x % warp_threads == 0;
   const int row_units = p.row_bytes / 16, tile_units = n * row_units;
+  const Operand tile(shared.halo + halo.place * p.slot_bytes, p.group_rows, p.row_bytes);
   const Operand all_weights(shared.weights, 8, p.row_bytes);
   int place = shared.places[c.first];
   for (int tap = 0; tap < c.taps; ++tap) {
     const bool opens = weights.left == 0, goes_on = opens && chunk + tap > 0;
+    const bool frees = tap == 0 && chunk > 0 && !p.resident;
     if (goes_on) stage.next();
     if (opens) weights.open(p, shared, stage, tile_units);
     const int a = place * row_units;
     place = shared.places[c.first + tap + 1];  // there is one more
+    // Broadcast: descriptors in uniform registers, a few additions between products.
+    Operand rows[blocks];
+#pragma unroll
+    for (int i = 0; i < blocks; ++i) rows[i] = tile.broadcast(a + offset[i]);
+    const Operand columns = all_weights.broadcast(weights.tile);
     multiply_begin();
+    // The other warpgroup comes to its first products while the last ones of this phase are under way.
+    if (p.turns && chunk + 1 == p.chunks && tap + 1 == c.taps && speaks) arrive(shared.turn(1 - group));
 #pragma unroll
     for (int k = 0; k < steps; ++k)
 #pragma unroll
       for (int i = 0; i < blocks; ++i)
-        multiply<format, n>(sums[i], tile.moved(a + offset[i] + k * step_units),
-                            all_weights.moved(weights.tile + k * step_units));
+        multiply<format, n>(sums[i], rows[i].moved(k * step_units), columns.moved(k * step_units));
     multiply_commit();
-    if (goes_on) {
-      multiply_wait<1>();
-      release_weights(p, shared, stage.before());
-    }
+    if (goes_on || frees) multiply_wait<1>();
+    if (goes_on) release_weights(p, shared, stage.before());
+    if (frees && speaks) arrive(shared.halo_empty(halo.before()));
     weights.tile += tile_units;
     --weights.left;
   }
@@ -140,7 +148,6 @@ __device__ void with_steps(int steps, F&& f) {
 template <Format format, int n, int blocks>
 __device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, Feed& feed,
                            float (&sums)[blocks][n / 2]) {
-  const bool speaks = threadIdx.x % warp_threads == 0;
   const int group = __shfl_sync(~0U, threadIdx.x / group_threads, 0);
   const int row_units = p.row_bytes / 16;
   int offset[blocks];
@@ -154,27 +161,22 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   // The first warpgroup begins; a barrier that nobody has passed counts as its first turn.
   if (p.turns) wait(shared.turn(group), feed.turn ^ (group == 0));
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    const Operand tile(shared.halo + halo.place * p.slot_bytes, p.group_rows, p.row_bytes);
     wait(shared.halo_full(halo.place), halo.parity);
     with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes, [&]<int steps>() {
-      multiply_chunk<format, n, blocks, steps>(p, shared, c, chunk, tile, offset, feed.stage, weights, sums);
+      multiply_chunk<format, n, blocks, steps>(p, shared, c, chunk, group, halo, offset, feed.stage, weights, sums);
     });
-    if (!p.resident) {
-      multiply_wait<0>();
-      if (speaks) arrive(shared.halo_empty(halo.place));
-    }
     halo.next();
   }
-  if (p.turns) {
-    if (speaks) arrive(shared.turn(1 - group));
-    feed.turn ^= 1;
-  }
+  feed.turn ^= 1;
   multiply_wait<0>();
   if (!p.all_weights) {
     release_weights(p, shared, feed.stage.place);
     feed.stage.next();
   }
-  if (!p.resident) feed.halo = halo;
+  if (!p.resident) {
+    if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(halo.before()));
+    feed.halo = halo;
+  }
 }
 
 // Frees the chunks of a tile that is done.

@@ -334,6 +334,8 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   }
   halve_before_gelu(p.quick);
   halve_before_gelu(p.behind);
+  for (const ShortChain* const chain : {&p.quick, &p.behind})
+    for (const ShortChain::Line& line : chain->lines) p.lines_by_channel |= line.a != nullptr;
   place_axes(job, tile, p);
   place_tile(tile, p);
   const std::byte* const packed = job.packed + (tile.way == Way::march ? joined_at() : 0);

@@ -38,10 +38,10 @@ __device__ Lines<n> lines_in(unsigned char* memory, int number = 0) {
   return {reinterpret_cast<float2*>(memory + number * lines_bytes(n))};
 }
 
-// For a band, if those of another are there. All consumers call it.
+// For a band, if others are there. All consumers call it.
 template <int n, bool folded>
 __device__ void fill_lines(const ConvParams& p, int band, int& filled, unsigned char* memory) {
-  if (band == filled) return;
+  if (filled >= 0 && (band == filled || !p.lines_by_channel)) return;
   filled = band;
   sync_strip();
   lines_in<n>(memory).fill(p.quick, band, p.out_channels);

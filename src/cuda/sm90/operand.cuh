@@ -15,8 +15,16 @@ struct Operand {
   std::uint32_t place, layout;
 
   __device__ Operand(std::uint32_t address, int group_rows, int row_bytes)
-      : place(address >> 4 | 1U << 16),
+      : place((address & 0x3ffff) >> 4 | 1U << 16),  // beyond are bits of the block in its cluster
         layout((row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_rows * row_bytes) >> 4) {}
+  Operand() = default;
+  // Moved, as the warp's first lane has it: in uniform registers, which matrix instructions take it from.
+  __device__ Operand broadcast(int units) const {
+    Operand to;
+    to.place = __shfl_sync(~0U, place + static_cast<std::uint32_t>(units), 0);
+    to.layout = __shfl_sync(~0U, layout, 0);
+    return to;
+  }
   __device__ std::uint64_t moved(int units) const {
     return static_cast<std::uint64_t>(layout) << 32 | (place + static_cast<std::uint32_t>(units));
   }

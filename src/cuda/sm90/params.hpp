@@ -119,6 +119,7 @@ struct ConvParams {
   bool paired = false;              // outputs of two neighbouring phases are stored as one
   View to;
   ResultSteps results;
+  bool lines_by_channel = false;  // of short chains: else they are the same for all bands
   ShortChain quick;
   Fold fold;
   ShortChain behind;  // the fold

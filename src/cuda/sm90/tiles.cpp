@@ -63,7 +63,7 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   tile.all_weights = g.bands == 1 && all <= behind_slots / weights;
   if (tile.all_weights) tile.stage_tiles = all;
   tile.stages = tile.all_weights ? 1 : std::min(behind_slots / stage, most_stages);
-  tile.turns = tile.way != Way::strip && tile.resident &&
+  tile.turns = tile.way != Way::strip && tile.slots >= g.chunks &&
                (tile.all_weights || class_stages(g, tile.stage_tiles) + stages_ahead <= tile.stages);
   tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stages * tile.stage_tiles * weights;
 }
