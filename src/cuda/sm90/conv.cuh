@@ -89,8 +89,9 @@ __device__ inline void release_weights(const ConvParams& p, const Shared& shared
 }
 
 // The products of one chunk of channels; `offset` is of each block, in units of 16 bytes. Without loops inside a tap,
-// whose ends would close groups of products. Behind the first tap, what was before is done: a stage, a slot.
-template <Format format, int n, int blocks, int steps>
+// whose ends would close groups of products. Behind the first tap, what was before is done: a stage, a slot. `spare`:
+// there are registers to spare.
+template <Format format, int n, bool spare, int steps, int blocks>
 __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, int chunk, int group,
                                const Ring& halo, const int (&offset)[blocks], Ring& stage, Weights& weights,
                                float (&sums)[blocks][n / 2]) {
@@ -107,11 +108,10 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
     if (opens) weights.open(p, shared, stage, tile_units);
     const int a = place * row_units;
     place = shared.places[c.first + tap + 1];  // there is one more
-    // Broadcast: descriptors in uniform registers, a few additions between products.
     Operand rows[blocks];
 #pragma unroll
-    for (int i = 0; i < blocks; ++i) rows[i] = tile.broadcast(a + offset[i]);
-    const Operand columns = all_weights.broadcast(weights.tile);
+    for (int i = 0; i < blocks; ++i) rows[i] = tile.at<spare>(a + offset[i]);
+    const Operand columns = all_weights.at<spare>(weights.tile);
     multiply_begin();
     // The other warpgroup comes to its first products while the last ones of this phase are under way.
     if (p.turns && chunk + 1 == p.chunks && tap + 1 == c.taps && speaks) arrive(shared.turn(1 - group));
@@ -145,7 +145,7 @@ __device__ void with_steps(int steps, F&& f) {
 }
 
 // The products of one class into the sums of the warpgroup's blocks.
-template <Format format, int n, int blocks>
+template <Format format, int n, bool spare, int blocks>
 __device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, Feed& feed,
                            float (&sums)[blocks][n / 2]) {
   const int group = __shfl_sync(~0U, threadIdx.x / group_threads, 0);
@@ -163,7 +163,7 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     wait(shared.halo_full(halo.place), halo.parity);
     with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes, [&]<int steps>() {
-      multiply_chunk<format, n, blocks, steps>(p, shared, c, chunk, group, halo, offset, feed.stage, weights, sums);
+      multiply_chunk<format, n, spare, steps>(p, shared, c, chunk, group, halo, offset, feed.stage, weights, sums);
     });
     halo.next();
   }
@@ -206,7 +206,7 @@ __device__ void sum_phase(const ConvParams& p, const Shared& shared, int item, c
     accumulate_carefully<typename Kind::Element, Kind::columns, 1, Kind::blocks>(p, item, phase[0], phase[1], phase[2],
                                                                                  sums);
   else
-    accumulate<Kind::format, Kind::columns, Kind::blocks>(p, shared, c, feed, sums);
+    accumulate<Kind::format, Kind::columns, Kind::spare>(p, shared, c, feed, sums);
 }
 
 // Phase by phase to the output; neighbouring ones along w together.
