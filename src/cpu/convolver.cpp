@@ -62,7 +62,7 @@ Convolver<T>::Convolver(const Convolution& convolution, const Blocking& blocking
 
   if (blocking_.panel) {
     run_step_ = odd_lines<T>(volume(positions) * blocking_.images);
-    const std::int64_t outs = std::min(blocking_.channels, outs_);
+    const std::int64_t outs = std::min(blocking_.bundle, outs_);
     panel_class_step_ = run_step_ * outs * most_phases;
     sums_size_ = panel_class_step_ * as_index(panel_classes()) + kernels_.lanes;
     const std::int64_t depth = blocking_.chunk * deepest;
@@ -86,7 +86,7 @@ std::int64_t Convolver<T>::packed_size() const {
 template <class T>
 std::int64_t Convolver<T>::scratch_size() const {
   return odd_lines<T>(patch_size_) + odd_lines<T>(sums_size_) + odd_lines<T>(panel_size_) + odd_lines<T>(starts_size_) +
-         odd_lines<T>(4 * kernels_.lanes);
+         odd_lines<T>(4 * kernels_.lanes) + (blocking_.late ? odd_lines<T>(blocking_.bundle * packed_each_) : 0);
 }
 
 template <class T>
@@ -122,13 +122,20 @@ void Convolver<T>::run(const Item& item, const ChainKernels<T>& chain) const {
   run.row = run.panel + odd_lines<T>(panel_size_);
   run.starts = reinterpret_cast<std::int32_t*>(run.row + odd_lines<T>(4 * kernels_.lanes));
   run.columns = run.starts + run_step_;
-  run.outs = channels(item.split);
+  run.bundle = run.row + odd_lines<T>(4 * kernels_.lanes) + odd_lines<T>(starts_size_);
+  const Interval outs = channels(item.split);
+  run.outs = outs;
   read_patch(item, run, chain);
   if (!phases_.axis[0].complete || !phases_.axis[1].complete || !phases_.axis[2].complete) clear(item);
-  if (blocking_.panel)
-    run_panel(item, run);
-  else
-    run_direct(item, run);
+  for (std::int64_t first = outs.begin; first < outs.end; first += blocking_.bundle) {
+    run.outs = {first, std::min(first + blocking_.bundle, outs.end)};
+    if (item.packed == nullptr) pack_bundle(item.kernel, {0, ins_}, run.outs, run.bundle);
+    run.packed = item.packed == nullptr ? run.bundle : item.packed + first * packed_each_;
+    if (blocking_.panel)
+      run_panel(item, run);
+    else
+      run_direct(item, run);
+  }
   if (item.to.stream) kernels_.flush();
 }
 

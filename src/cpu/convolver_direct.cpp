@@ -47,7 +47,7 @@ void Convolver<T>::run_direct(const Item& item, const Run& run) const {
                                         : v * kernels_.lanes));
     for (std::int64_t group = first_group; group <= last_group; ++group) {
       const Interval outs{std::max(run.outs.begin, group * outs_), std::min(run.outs.end, (group + 1) * outs_)};
-      const T* const packed = item.packed + outs.begin * packed_each_;
+      const T* const packed = run.packed + (outs.begin - run.outs.begin) * packed_each_;
       const T* const x = run.patch + (group - first_group) * ins_ * channel_step_ +
                          (d.begin - run.inputs[0].begin) * plane + (h.begin - run.inputs[1].begin) * extent_[2];
       const Rows rows = rows_of(one, outs.size());
@@ -71,7 +71,7 @@ void Convolver<T>::run_direct(const Item& item, const Run& run) const {
                            .accumulate = false});
           }
           store(item, run,
-                {.channel = outs.begin - run.outs.begin,
+                {.channel = outs.begin - channels(item.split).begin,
                  .rows = block,
                  .axes = one.axes,
                  .classes = w_classes,
