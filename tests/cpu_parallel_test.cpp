@@ -78,6 +78,7 @@ class CpuParallel : public ::testing::Test {
 const std::vector<std::string>& cases() {
   static const std::vector<std::string> all{
       "conv_transpose2d channels=16->96 input=9x9 kernel=3 stride=2",
+      "conv_transpose3d batch=2 channels=300->90 input=3x4x5 kernel=2 stride=2",
       "conv_transpose2d channels=24->130 input=6x7 kernel=3 | bias | gelu",
       "conv_transpose2d batch=3 channels=4->5 input=60x70 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
       "conv_transpose2d batch=21 channels=40->40 input=3 kernel=3 padding=1 | softmax",
