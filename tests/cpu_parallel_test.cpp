@@ -92,6 +92,11 @@ const std::vector<std::string>& cases() {
       "conv_transpose3d batch=2 channels=4->12 input=7 kernel=5 stride=2 padding=2 | bias | max_pool(2) | max_pool(3) "
       "| "
       "sum",
+      "conv_transpose3d batch=2 channels=256->128 input=10x12x8 kernel=2 stride=2",
+      "conv_transpose2d channels=1024->256 input=14 kernel=2 stride=2",
+      "conv_transpose2d batch=3 channels=700->40 input=9 kernel=4 stride=2 padding=1",
+      "conv_transpose1d channels=1026->1 input=60 kernel=1024 stride=256 padding=512",
+      "conv_transpose1d batch=2 channels=5->3 input=40 kernel=2000",
   };
   return all;
 }

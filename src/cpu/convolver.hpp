@@ -24,7 +24,7 @@ struct Blocking {
   bool panel = false;
   std::int64_t images = 1;    // of an item
   std::int64_t channels = 1;  // output channels of an item; with several groups, whole groups
-  std::int64_t chunk = 1;     // panel: input channels at a time
+  std::int64_t chunk = 1;     // panel: input channels at a time, or those of a part of the sums if they are more
   std::int64_t bundle = 1;    // output channels of an item at a time; with several groups, all
   bool late = false;          // items pack a bundle's weights themselves, just before its products
 };
@@ -109,6 +109,7 @@ class Convolver {
     std::vector<std::int32_t> offsets;      // direct: of (input channel, tap) in the patch
     std::vector<std::int64_t> tap_offsets;  // of a tap in the patch, from a position
     std::vector<std::int64_t> kernel_taps;  // by phase, then tap: index in the kernel
+    std::vector<Interval> parts;            // of a sum over input channels and taps
   };
   // Rows of the packed weights of one split, group and class.
   struct Rows {
@@ -141,6 +142,8 @@ class Convolver {
   };
   void run_panel_class(const Item& item, const Run& run, const Class& one, const PanelRun& panel) const;
   std::size_t panel_classes() const;
+  // Panel: behind the parts from `first` on whose channels are gathered together.
+  std::size_t gathered_end(const Class& one, std::size_t first) const;
   void store(const Item& item, const Run& run, const Sums& sums) const;
   void store_rows(const Item& item, const Run& run, const Sums& sums, const RowsOut<T>& out) const;
   // The vectors of a run of positions of one plane: whole rows of the patch end to end, or vectors of each row alone.

@@ -59,16 +59,18 @@ void Convolver<T>::run_direct(const Item& item, const Run& run) const {
             if (run.columns[w] < 0) continue;  // no output of these phases
             const Class& its = classes_[first + w];
             const std::int64_t depth = ins_ * its.taps;
-            kernels_.gemm({.x = x + p * plane + run.columns[w],
-                           .starts = run.starts,
-                           .vectors = planes * vectors.each_plane,
-                           .offsets = its.offsets.data(),
-                           .depth = depth,
-                           .w = packed + outs.size() * its.packed_before + block.begin * depth,
-                           .rows = static_cast<int>(block.size()),
-                           .c = run.sums + as_index(w) * kernels_.most_rows * run_step_,
-                           .c_step = run_step_,
-                           .accumulate = false});
+            for (const Interval& part : its.parts)
+              kernels_.gemm(
+                  {.x = x + p * plane + run.columns[w],
+                   .starts = run.starts,
+                   .vectors = planes * vectors.each_plane,
+                   .offsets = its.offsets.data() + part.begin,
+                   .depth = part.size(),
+                   .w = packed + outs.size() * its.packed_before + block.begin * depth + part.begin * block.size(),
+                   .rows = static_cast<int>(block.size()),
+                   .c = run.sums + as_index(w) * kernels_.most_rows * run_step_,
+                   .c_step = run_step_,
+                   .accumulate = part.begin > 0});
           }
           store(item, run,
                 {.channel = outs.begin - channels(item.split).begin,
