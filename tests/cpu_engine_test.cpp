@@ -55,7 +55,7 @@ std::vector<std::uint64_t> run(Plan plan, const Inputs& inputs, const ExecutionO
 
 // The ways that a plan goes.
 std::set<std::string> ways(const Plan& plan) {
-  static const std::regex detail(R"((\d+) images, (\d+) channels, (direct|panel)( merged)?)");
+  static const std::regex detail(R"((\d+) images, (\d+) channels, (direct|panel)( merged)?( packed late)?)");
   std::set<std::string> result;
   const std::string text = plan.explain();
   const bool sums = convt::testing::sums_in_kernel(text);
@@ -64,6 +64,7 @@ std::set<std::string> ways(const Plan& plan) {
     const std::smatch& match = *one;
     if (passes == 0) result.insert(match[3]);
     if (match[4].matched) result.insert("merged");
+    if (match[5].matched) result.insert("late");
     if (match[1] != "1") result.insert("images");
     if (!sums && std::stoul(match[2]) < plan.problem().out_channels) result.insert("splits");
   }
@@ -108,7 +109,7 @@ TEST_P(CpuEngine, RandomCases) {
 }
 
 TEST_P(CpuEngine, Shapes) {
-  check_all(convt::testing::shape_cases(), GetParam(), {"direct", "panel", "merged", "splits"});
+  check_all(convt::testing::shape_cases(), GetParam(), {"direct", "panel", "merged", "images", "splits", "late"});
 }
 
 TEST_P(CpuEngine, InfinitiesStayWhereTheyReach) {

@@ -78,6 +78,7 @@ class CpuParallel : public ::testing::Test {
 const std::vector<std::string>& cases() {
   static const std::vector<std::string> all{
       "conv_transpose2d channels=16->96 input=9x9 kernel=3 stride=2",
+      "conv_transpose3d batch=2 channels=300->90 input=3x4x5 kernel=2 stride=2",
       "conv_transpose2d channels=24->130 input=6x7 kernel=3 | bias | gelu",
       "conv_transpose2d batch=3 channels=4->5 input=60x70 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
       "conv_transpose2d batch=21 channels=40->40 input=3 kernel=3 padding=1 | softmax",
@@ -91,6 +92,11 @@ const std::vector<std::string>& cases() {
       "conv_transpose3d batch=2 channels=4->12 input=7 kernel=5 stride=2 padding=2 | bias | max_pool(2) | max_pool(3) "
       "| "
       "sum",
+      "conv_transpose3d batch=2 channels=256->128 input=10x12x8 kernel=2 stride=2",
+      "conv_transpose2d channels=1024->256 input=14 kernel=2 stride=2",
+      "conv_transpose2d batch=3 channels=700->40 input=9 kernel=4 stride=2 padding=1",
+      "conv_transpose1d channels=1026->1 input=60 kernel=1024 stride=256 padding=512",
+      "conv_transpose1d batch=2 channels=5->3 input=40 kernel=2000",
   };
   return all;
 }

@@ -16,15 +16,21 @@ constexpr double cache_bytes = 1 << 20;
 constexpr double far_bytes_per_cycle = 5, input_bytes_per_cycle = 6;
 // Tiles whose sums are joined are judged as if this many threads shared the items, whatever the number really is.
 constexpr double nominal_threads = 8;
+// Packing: a kernel packed beforehand is written, and read again, far away.
+constexpr double pack_bytes_per_cycle = 1.4, late_pack_bytes_per_cycle = 2;
+// Waking other threads up.
+constexpr double wake_cycles = 5000;
 // A call of the microkernel, beyond its products.
 constexpr double call_cycles = 30;
 // Reading, storing and the chain, per vector of elements; a row costs more than its elements,
 // and a plane more than its rows.
-constexpr double vector_cycles = 3, row_cycles = 8, plane_cycles = 25;
+constexpr double vector_cycles = 3, row_cycles = 8, plane_cycles = 25, element_cycles = 4;
 // Strides up to this one have vector code to interleave phases that are not merged.
 constexpr std::int64_t most_interleaved = 4;
 // Elements of a patch that 32-bit offsets can reach.
 constexpr double most_elements = 1 << 30;
+// Of the cache, for a panel and for a bundle of packed weights beside it.
+constexpr double panel_share = 0.3, patch_share = 0.75, bundle_share = 0.1;
 
 // Cycles of one product: `rows` of one class, in blocks as Convolver cuts them, over so many vectors.
 double product_cycles(const KernelShape& k, double rows, double depth, double vectors) {
@@ -83,6 +89,8 @@ struct Model {
   std::int64_t together;  // channels that must stay in one tile
   double threads;         // that share the items
   std::vector<Merging> mergings;
+  bool one_tap = true;   // of every class
+  bool in_place = true;  // kernel = stride: the patch is the panel of all classes
 
   // One tile's sizes.
   struct Sizes {
@@ -118,6 +126,43 @@ struct Model {
     return bytes < 4 * cache_bytes && bytes > cache_bytes / 32;
   }
 
+  // Input channels of a panel that stays in cache while rows of weights pass by.
+  std::int64_t chunk(const Cut& cut, const Sizes& sizes) const {
+    std::int64_t taps = 1;
+    for (const auto& kinds : mergings.front().kinds)
+      taps *= std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
+                return a.taps < b.taps;
+              })->taps;
+    const std::int64_t run = volume(sizes.positions) * cut.blocking.images;
+    const auto room = static_cast<std::int64_t>((in_place ? patch_share : panel_share) * cache_bytes) / kernels.element;
+    return std::clamp<std::int64_t>(room / std::max<std::int64_t>(run * taps, 1), 1,
+                                    program.convolution.in_channels / program.convolution.groups);
+  }
+
+  double items(const Cut& cut, const Sizes& sizes) const {
+    const auto images = static_cast<double>(cut.blocking.images);
+    return std::max(1.0, sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / images));
+  }
+
+  // Whether a few output channels at a time can go through all classes: nothing is gathered again for each of them.
+  bool bundled(const Cut& cut, const Sizes& sizes) const {
+    const Convolution& c = program.convolution;
+    return c.groups == 1 && (!cut.blocking.panel || (in_place && chunk(cut, sizes) == c.in_channels));
+  }
+  // Bytes of the weights of an output channel, and the channels of a bundle.
+  std::int64_t channel_weights() const {
+    return ceil_div(program.kernel_count, program.convolution.out_channels) * kernels.element;
+  }
+  std::int64_t bundle() const {
+    const auto room = static_cast<std::int64_t>(bundle_share * cache_bytes);
+    return std::max<std::int64_t>(room / (channel_weights() * kernels.most_rows), 1) * kernels.most_rows;
+  }
+  // Weights that one item alone uses are packed by it.
+  bool packs_late(const Cut& cut, const Sizes& sizes) const {
+    const bool fits = static_cast<double>(bundle() * channel_weights()) <= cache_bytes / 2;
+    return fits && bundled(cut, sizes) && items(cut, sizes) <= 1;
+  }
+
   // Of one class: its products, and the way of its inputs and outputs.
   double class_cycles(const Cut& cut, const std::array<const Merging::Kind*, 3>& kinds, const Sizes& sizes) const {
     const Convolution& c = program.convolution;
@@ -132,17 +177,22 @@ struct Model {
     }
     if (cut.blocking.panel) {
       const double runs = std::ceil(images * static_cast<double>(volume(q)) / kernels.lanes);
-      const double copies = depth * images * static_cast<double>(q[0] * q[1]) *
-                            (2 + 2 * std::ceil(static_cast<double>(q[2]) / kernels.lanes));
-      return product_cycles(kernels, rows, depth, runs) + copies + rows * runs * kernels.lanes * 1.2;
+      const double copies = in_place ? 0
+                                     : depth * images * static_cast<double>(q[0] * q[1]) *
+                                           (2 + 2 * std::ceil(static_cast<double>(q[2]) / kernels.lanes));
+      const double stores = rows * (runs * kernels.lanes * 1.2 + images * static_cast<double>(q[0]) * plane_cycles);
+      return product_cycles(kernels, rows, depth, runs) + copies + stores;
     }
     const std::int64_t end_to_end = ceil_div((q[1] - 1) * sizes.extent[2] + q[2], kernels.lanes);
     const std::int64_t plane = std::min(end_to_end, q[1] * ceil_div(q[2], kernels.lanes));
+    // More phases of W than a block has rows are stored one by one.
+    const bool scattered = kinds[2]->phases > kernels.most_rows;
+    const double each_row = row_cycles + (scattered ? element_cycles * static_cast<double>(q[2]) : 0);
     // Some planes at a time, as Convolver has them.
     const std::int64_t run = direct_run(q[0], plane * kernels.lanes * static_cast<std::int64_t>(kernels.element));
     return static_cast<double>(q[0]) / static_cast<double>(run) *
                product_cycles(kernels, rows, depth, static_cast<double>(run * plane)) +
-           rows * static_cast<double>(q[0]) * (plane_cycles + static_cast<double>(q[1]) * row_cycles);
+           rows * static_cast<double>(q[0]) * (plane_cycles + static_cast<double>(q[1]) * each_row);
   }
 
   double convolution_cycles(const Cut& cut, const Merging& merging, const Sizes& sizes) const {
@@ -163,12 +213,17 @@ struct Model {
       rows *= static_cast<double>(merging.kinds[a].front().phases);
       run *= static_cast<double>(sizes.positions[a]);
     }
-    const double kept = cut.blocking.panel ? 0.4 * cache_bytes + rows * run * element : patch;
-    cycles *= 1 + 0.15 * std::clamp((kept - cache_bytes) / cache_bytes, 0.0, 4.0);
+    const bool from_patch = !cut.blocking.panel || bundled(cut, sizes);
+    double kept = from_patch ? patch : 0.4 * cache_bytes + rows * run * element;
+    if (packs_late(cut, sizes)) kept += static_cast<double>(bundle() * channel_weights());
+    double slower = 0.15 * std::clamp((kept - cache_bytes) / cache_bytes, 0.0, 4.0);
+    // A single tap reads something new in every step, more than half of the cache can give in time.
+    if (from_patch && one_tap) slower += 0.3 * std::clamp((kept - 0.5 * cache_bytes) / cache_bytes, 0.0, 0.5);
+    cycles *= 1 + slower;
     const double rows_read =
         static_cast<double>(c.in_channels) * images * static_cast<double>(sizes.extent[0] * sizes.extent[1]);
     cycles += rows_read * row_cycles + patch / input_bytes_per_cycle;
-    if (weights > 0.5 * cache_bytes) cycles += 0.5 * weights / far_bytes_per_cycle;
+    if (weights > 0.5 * cache_bytes && !packs_late(cut, sizes)) cycles += 0.5 * weights / far_bytes_per_cycle;
     const double stored = images * static_cast<double>(c.out_channels) * sizes.conv_pixels;
     cycles += stored / kernels.lanes * vector_cycles;
     // Channels are padded to an odd number of cache lines.
@@ -185,13 +240,18 @@ struct Model {
     const double bytes = values * static_cast<double>(kernels.element);
     const double slow = 1 + 2 * std::clamp((bytes - 0.4 * cache_bytes) / cache_bytes, 0.0, 2.0);
     one += values / kernels.lanes * vector_cycles * steps * slow;
-    const double items = std::max(1.0, sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / images));
+    const double items = this->items(cut, sizes);
     const double splits = std::clamp(
         static_cast<double>(pass.in.channels) / std::max<double>(16, static_cast<double>(together)), 1.0, threads);
     const double shared = items * (items < threads ? splits : 1);
     const double rounds = std::ceil(shared / threads);
     cut.cycles = one * items;
-    return cut.cycles * std::sqrt(rounds * threads / shared);
+    const double score = cut.cycles * std::sqrt(rounds * threads / shared) + (shared > 1 ? wake_cycles : 0);
+    if (pass.source != Pass::Source::convolution) return score;
+    const double packing = static_cast<double>(program.kernel_count * kernels.element) /
+                           (packs_late(cut, sizes) ? late_pack_bytes_per_cycle : pack_bytes_per_cycle);
+    cut.cycles += packing;
+    return score + packing;
   }
 };
 
@@ -241,6 +301,12 @@ Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kern
       program, pass, kernels, channels_together(program, pass), joins ? nominal_threads : static_cast<double>(threads),
       {}};
   const Convolution& c = program.convolution;
+  for (std::size_t a = 0; a < 3; ++a) {
+    model.one_tap &= c.kernel[a] <= c.stride[a] && (c.dilation[a] == 1 || c.kernel[a] == 1);
+    model.in_place &=
+        c.kernel[a] == c.stride[a] && c.padding[a] % c.stride[a] == 0 && program.conv.space[a] % c.stride[a] == 0;
+  }
+  model.in_place &= model.one_tap;
   const bool convolves = pass.source == Pass::Source::convolution;
   for (unsigned mask = 0; mask < 8; ++mask) {
     bool useful = true;
@@ -277,11 +343,16 @@ Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kern
             if (!convolves) continue;
             cut.blocking.panel = true;
             // Several small images make one run of a few blocks of positions.
+            const std::int64_t batch = std::max<std::int64_t>(pass.in.batch, 1);
             if (cut.tile == pass.out.space) {
               const std::int64_t run = 20 * kernels.lanes, each = std::max<std::int64_t>(volume(sizes.positions), 1);
-              cut.blocking.images = std::clamp<std::int64_t>(run / each, 1, std::max<std::int64_t>(pass.in.batch, 1));
+              cut.blocking.images = std::clamp<std::int64_t>(run / each, 1, batch);
             }
             consider(cut, merging, sizes);
+            // All of them, if they fit: then an item packs its weights itself.
+            if (cut.tile != pass.out.space || cut.blocking.images == batch) continue;
+            cut.blocking.images = batch;
+            if (model.packs_late(cut, sizes)) consider(cut, merging, sizes);
           }
         }
   };
@@ -289,20 +360,13 @@ Cut choose_cut(const Program& program, const Pass& pass, const KernelShape& kern
   if (std::isinf(least)) search(false);
 
   const Model::Sizes sizes = model.measure(best.tile);
-  const double items = std::max(
-      1.0, sizes.tiles * std::ceil(static_cast<double>(pass.in.batch) / static_cast<double>(best.blocking.images)));
-  best.blocking.channels = channels_of_item(model, best.blocking.panel, items, threads);
-  if (best.blocking.panel) {
-    // A panel of a quarter of the cache, so that it stays there while rows of weights pass by.
-    std::int64_t taps = 1;
-    for (const auto& kinds : model.mergings.front().kinds)
-      taps *= std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
-                return a.taps < b.taps;
-              })->taps;
-    const std::int64_t run = volume(sizes.positions) * best.blocking.images;
-    const auto room = static_cast<std::int64_t>(0.3 * cache_bytes) / kernels.element;
-    best.blocking.chunk =
-        std::clamp<std::int64_t>(room / std::max<std::int64_t>(run * taps, 1), 1, c.in_channels / c.groups);
+  Blocking& blocking = best.blocking;
+  blocking.channels = channels_of_item(model, blocking.panel, model.items(best, sizes), threads);
+  blocking.bundle = blocking.channels;
+  if (blocking.panel) blocking.chunk = model.chunk(best, sizes);
+  if (convolves && model.bundled(best, sizes)) {
+    blocking.late = model.packs_late(best, sizes);
+    blocking.bundle = std::min(blocking.channels, model.bundle());
   }
   return best;
 }

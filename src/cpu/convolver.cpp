@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cpu/parts.hpp"
 #include "cpu/sizes.hpp"
 
 namespace convt::core::cpu {
@@ -28,15 +29,15 @@ Convolver<T>::Convolver(const Convolution& convolution, const Blocking& blocking
   // Vectors reach beyond the last row, and classes of W with fewer positions than others beyond theirs.
   patch_size_ = channel_step_ * in_channels + 2 * kernels_.lanes;
 
-  std::int64_t deepest = 0, most_phases = 1;
+  std::int64_t most_phases = 1;
   for (std::int64_t i = 0; i < phases_.count(); ++i) {
     Class one;
     one.axes = phases_.at(i);
     one.phases = phase_count(one.axes);
     one.taps = tap_count(one.axes);
     one.packed_before = packed_each_;
+    one.parts = sum_parts(ins_, one.taps);
     packed_each_ += one.phases * one.taps * ins_;
-    deepest = std::max(deepest, one.taps);
     most_phases = std::max(most_phases, one.phases);
     for (const std::int64_t d : one.axes[0]->shifts)
       for (const std::int64_t h : one.axes[1]->shifts)
@@ -62,10 +63,15 @@ Convolver<T>::Convolver(const Convolution& convolution, const Blocking& blocking
 
   if (blocking_.panel) {
     run_step_ = odd_lines<T>(volume(positions) * blocking_.images);
-    const std::int64_t outs = std::min(blocking_.channels, outs_);
+    const std::int64_t outs = std::min(blocking_.bundle, outs_);
     panel_class_step_ = run_step_ * outs * most_phases;
     sums_size_ = panel_class_step_ * as_index(panel_classes()) + kernels_.lanes;
-    const std::int64_t depth = blocking_.chunk * deepest;
+    std::int64_t depth = 0;
+    for (const Class& one : classes_)
+      for (std::size_t first = 0, end = 0; first < one.parts.size(); first = end) {
+        end = gathered_end(one, first);
+        depth = std::max(depth, one.parts[end - 1].end - one.parts[first].begin);
+      }
     panel_size_ = run_step_ * depth + kernels_.lanes;
     for (std::int64_t k = 0; k < depth; ++k) panel_offsets_.push_back(static_cast<std::int32_t>(k * run_step_));
     panel_offsets_.resize(panel_offsets_.size() + gemm_ahead);
@@ -86,7 +92,7 @@ std::int64_t Convolver<T>::packed_size() const {
 template <class T>
 std::int64_t Convolver<T>::scratch_size() const {
   return odd_lines<T>(patch_size_) + odd_lines<T>(sums_size_) + odd_lines<T>(panel_size_) + odd_lines<T>(starts_size_) +
-         odd_lines<T>(4 * kernels_.lanes);
+         odd_lines<T>(4 * kernels_.lanes) + (blocking_.late ? odd_lines<T>(blocking_.bundle * packed_each_) : 0);
 }
 
 template <class T>
@@ -122,13 +128,20 @@ void Convolver<T>::run(const Item& item, const ChainKernels<T>& chain) const {
   run.row = run.panel + odd_lines<T>(panel_size_);
   run.starts = reinterpret_cast<std::int32_t*>(run.row + odd_lines<T>(4 * kernels_.lanes));
   run.columns = run.starts + run_step_;
-  run.outs = channels(item.split);
+  run.bundle = run.row + odd_lines<T>(4 * kernels_.lanes) + odd_lines<T>(starts_size_);
+  const Interval outs = channels(item.split);
+  run.outs = outs;
   read_patch(item, run, chain);
   if (!phases_.axis[0].complete || !phases_.axis[1].complete || !phases_.axis[2].complete) clear(item);
-  if (blocking_.panel)
-    run_panel(item, run);
-  else
-    run_direct(item, run);
+  for (std::int64_t first = outs.begin; first < outs.end; first += blocking_.bundle) {
+    run.outs = {first, std::min(first + blocking_.bundle, outs.end)};
+    if (item.packed == nullptr) pack_bundle(item.kernel, {0, ins_}, run.outs, run.bundle);
+    run.packed = item.packed == nullptr ? run.bundle : item.packed + first * packed_each_;
+    if (blocking_.panel)
+      run_panel(item, run);
+    else
+      run_direct(item, run);
+  }
   if (item.to.stream) kernels_.flush();
 }
 

@@ -24,7 +24,9 @@ struct Blocking {
   bool panel = false;
   std::int64_t images = 1;    // of an item
   std::int64_t channels = 1;  // output channels of an item; with several groups, whole groups
-  std::int64_t chunk = 1;     // panel: input channels at a time
+  std::int64_t chunk = 1;     // panel: input channels at a time, or those of a part of the sums if they are more
+  std::int64_t bundle = 1;    // output channels of an item at a time; with several groups, all
+  bool late = false;          // items pack a bundle's weights themselves, just before its products
 };
 
 // Bytes of one row of sums of a run: with 8 rows, a fraction of a first-level cache of 32 KiB.
@@ -76,15 +78,21 @@ class Convolver {
   std::int64_t scratch_size() const;  // in elements, for one item at a time
   std::int64_t splits() const;        // of the output channels
 
-  // One of pack_parts() shares of packing. The kernel is (in_channels, out_channels/groups, taps).
+  // The kernel, (in_channels, out_channels/groups, taps), as the caller has it.
+  struct Kernel {
+    const void* data = nullptr;
+    convt_dtype dtype = CONVT_F32;
+  };
+  // One of pack_parts() shares of packing.
   std::int64_t pack_parts() const;
-  void pack(const void* kernel, convt_dtype dtype, std::int64_t part, T* packed) const;
+  void pack(const Kernel& kernel, std::int64_t part, T* packed) const;
 
   struct Item {
     std::span<const ImageView> inputs;  // one per image
     std::array<Interval, 3> outputs;
     std::int64_t split = 0;
-    const T* packed = nullptr;
+    const T* packed = nullptr;  // null: not yet, and the item packs
+    Kernel kernel;              // where it does
     T* scratch = nullptr;
     Destination<T> to;
   };
@@ -101,6 +109,7 @@ class Convolver {
     std::vector<std::int32_t> offsets;      // direct: of (input channel, tap) in the patch
     std::vector<std::int64_t> tap_offsets;  // of a tap in the patch, from a position
     std::vector<std::int64_t> kernel_taps;  // by phase, then tap: index in the kernel
+    std::vector<Interval> parts;            // of a sum over input channels and taps
   };
   // Rows of the packed weights of one split, group and class.
   struct Rows {
@@ -111,13 +120,15 @@ class Convolver {
   struct Run {
     std::array<Interval, 3> positions;  // of any phase
     std::array<Interval, 3> inputs;
-    T *patch = nullptr, *sums = nullptr, *panel = nullptr, *row = nullptr;
+    T *patch = nullptr, *sums = nullptr, *panel = nullptr, *row = nullptr, *bundle = nullptr;
     std::int32_t* starts = nullptr;   // of a run's vectors
     std::int32_t* columns = nullptr;  // where the positions of each class of W begin; -1: it has none
-    Interval outs;                    // output channels
+    Interval outs;                    // output channels, of one bundle
+    const T* packed = nullptr;        // their weights
   };
 
   Rows rows_of(const Class& one, std::int64_t outs) const;
+  void pack_bundle(const Kernel& kernel, const Interval& ins, const Interval& outs, T* to) const;
   template <class E>
   void pack_taps(const E* from, const Interval& ins, std::int64_t outs, T* to) const;
   void read_patch(const Item& item, const Run& run, const ChainKernels<T>& chain) const;
@@ -131,6 +142,8 @@ class Convolver {
   };
   void run_panel_class(const Item& item, const Run& run, const Class& one, const PanelRun& panel) const;
   std::size_t panel_classes() const;
+  // Panel: behind the parts from `first` on whose channels are gathered together.
+  std::size_t gathered_end(const Class& one, std::size_t first) const;
   void store(const Item& item, const Run& run, const Sums& sums) const;
   void store_rows(const Item& item, const Run& run, const Sums& sums, const RowsOut<T>& out) const;
   // The vectors of a run of positions of one plane: whole rows of the patch end to end, or vectors of each row alone.

@@ -47,7 +47,7 @@ void Convolver<T>::run_direct(const Item& item, const Run& run) const {
                                         : v * kernels_.lanes));
     for (std::int64_t group = first_group; group <= last_group; ++group) {
       const Interval outs{std::max(run.outs.begin, group * outs_), std::min(run.outs.end, (group + 1) * outs_)};
-      const T* const packed = item.packed + outs.begin * packed_each_;
+      const T* const packed = run.packed + (outs.begin - run.outs.begin) * packed_each_;
       const T* const x = run.patch + (group - first_group) * ins_ * channel_step_ +
                          (d.begin - run.inputs[0].begin) * plane + (h.begin - run.inputs[1].begin) * extent_[2];
       const Rows rows = rows_of(one, outs.size());
@@ -59,19 +59,21 @@ void Convolver<T>::run_direct(const Item& item, const Run& run) const {
             if (run.columns[w] < 0) continue;  // no output of these phases
             const Class& its = classes_[first + w];
             const std::int64_t depth = ins_ * its.taps;
-            kernels_.gemm({.x = x + p * plane + run.columns[w],
-                           .starts = run.starts,
-                           .vectors = planes * vectors.each_plane,
-                           .offsets = its.offsets.data(),
-                           .depth = depth,
-                           .w = packed + outs.size() * its.packed_before + block.begin * depth,
-                           .rows = static_cast<int>(block.size()),
-                           .c = run.sums + as_index(w) * kernels_.most_rows * run_step_,
-                           .c_step = run_step_,
-                           .accumulate = false});
+            for (const Interval& part : its.parts)
+              kernels_.gemm(
+                  {.x = x + p * plane + run.columns[w],
+                   .starts = run.starts,
+                   .vectors = planes * vectors.each_plane,
+                   .offsets = its.offsets.data() + part.begin,
+                   .depth = part.size(),
+                   .w = packed + outs.size() * its.packed_before + block.begin * depth + part.begin * block.size(),
+                   .rows = static_cast<int>(block.size()),
+                   .c = run.sums + as_index(w) * kernels_.most_rows * run_step_,
+                   .c_step = run_step_,
+                   .accumulate = part.begin > 0});
           }
           store(item, run,
-                {.channel = outs.begin - run.outs.begin,
+                {.channel = outs.begin - channels(item.split).begin,
                  .rows = block,
                  .axes = one.axes,
                  .classes = w_classes,

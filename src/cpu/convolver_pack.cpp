@@ -57,7 +57,8 @@ constexpr std::int64_t pack_channels = 16;
 
 template <class T>
 std::int64_t Convolver<T>::pack_parts() const {
-  const std::int64_t units = convolution_.groups > 1 ? convolution_.groups : splits();
+  const std::int64_t units =
+      convolution_.groups > 1 ? convolution_.groups : splits() * ceil_div(blocking_.channels, blocking_.bundle);
   return units * ceil_div(ins_, pack_channels);
 }
 
@@ -89,14 +90,25 @@ void Convolver<T>::pack_taps(const E* from, const Interval& ins, std::int64_t ou
 }
 
 template <class T>
-void Convolver<T>::pack(const void* kernel, convt_dtype dtype, std::int64_t part, T* packed) const {
+void Convolver<T>::pack(const Kernel& kernel, std::int64_t part, T* packed) const {
   const std::int64_t chunks = ceil_div(ins_, pack_channels), unit = part / chunks;
   const Interval ins{part % chunks * pack_channels, std::min((part % chunks + 1) * pack_channels, ins_)};
-  const Interval outs = convolution_.groups > 1 ? Interval{unit * outs_, (unit + 1) * outs_} : channels(unit);
+  Interval outs{unit * outs_, (unit + 1) * outs_};
+  if (convolution_.groups == 1) {
+    const std::int64_t bundles = ceil_div(blocking_.channels, blocking_.bundle);
+    outs = channels(unit / bundles);
+    outs.begin += unit % bundles * blocking_.bundle;
+    outs.end = std::min(outs.begin + blocking_.bundle, outs.end);
+  }
+  if (outs.size() > 0) pack_bundle(kernel, ins, outs, packed + outs.begin * packed_each_);
+}
+
+// Output channels of one group, some input channels of it.
+template <class T>
+void Convolver<T>::pack_bundle(const Kernel& kernel, const Interval& ins, const Interval& outs, T* to) const {
   const std::int64_t group = outs.begin / outs_, taps = volume(convolution_.kernel);
-  T* const to = packed + outs.begin * packed_each_;
-  visit_dtype(dtype, [&]<class E>(E*) {
-    const E* const from = static_cast<const E*>(kernel) + (group * ins_ * outs_ + outs.begin % outs_) * taps;
+  visit_dtype(kernel.dtype, [&]<class E>(E*) {
+    const E* const from = static_cast<const E*>(kernel.data) + (group * ins_ * outs_ + outs.begin % outs_) * taps;
     if (blocking_.merged == 0) return pack_taps(from, ins, outs.size(), to);
     // All classes take from a channel's taps while they are in cache.
     std::vector<PackedBlock<T, E>> blocks;
@@ -126,7 +138,9 @@ void Convolver<T>::pack(const void* kernel, convt_dtype dtype, std::int64_t part
 
 template std::int64_t Convolver<float>::pack_parts() const;
 template std::int64_t Convolver<double>::pack_parts() const;
-template void Convolver<float>::pack(const void*, convt_dtype, std::int64_t, float*) const;
-template void Convolver<double>::pack(const void*, convt_dtype, std::int64_t, double*) const;
+template void Convolver<float>::pack(const Kernel&, std::int64_t, float*) const;
+template void Convolver<double>::pack(const Kernel&, std::int64_t, double*) const;
+template void Convolver<float>::pack_bundle(const Kernel&, const Interval&, const Interval&, float*) const;
+template void Convolver<double>::pack_bundle(const Kernel&, const Interval&, const Interval&, double*) const;
 
 }  // namespace convt::core::cpu

@@ -32,7 +32,7 @@ void Convolver<T>::run_panel(const Item& item, const Run& run) const {
         run_panel_class(item, run, classes_[first + w], panel);
       }
       store(item, run,
-            {.channel = outs.begin - run.outs.begin,
+            {.channel = outs.begin - channels(item.split).begin,
              .rows = {0, outs.size() * one.phases},
              .axes = one.axes,
              .classes = together,
@@ -72,34 +72,53 @@ void Convolver<T>::run_panel_class(const Item& item, const Run& run, const Class
   const T* const corner = run.patch + panel.group * ins_ * channel_step_ + (q[0].begin - run.inputs[0].begin) * plane +
                           (q[1].begin - run.inputs[1].begin) * extent_[2] + q[2].begin - run.inputs[2].begin;
   const Rows rows = rows_of(one, panel.outs.size());
-  const T* const packed = item.packed + panel.outs.begin * packed_each_ + panel.outs.size() * one.packed_before;
-  for (std::int64_t c = 0; c < ins_; c += blocking_.chunk) {
-    const std::int64_t chunk = std::min(blocking_.chunk, ins_ - c);
+  const T* const packed =
+      run.packed + (panel.outs.begin - run.outs.begin) * packed_each_ + panel.outs.size() * one.packed_before;
+  // One tap and no halo: the patch has the runs already.
+  const bool dense = one.taps == 1 && gather.rows * gather.planes == 1 && channel_step_ == run_step_ &&
+                     (gather.images == 1 || gather.width == gather.image_step);
+  const std::int64_t taps = std::max<std::int64_t>(one.taps, 1);
+  for (std::size_t begin = 0, end = 0; begin < one.parts.size(); begin = end) {
+    end = gathered_end(one, begin);
+    const Interval all{one.parts[begin].begin, one.parts[end - 1].end};
+    const T* const first = corner + all.begin / taps * channel_step_;
     gather.to = run.panel;
-    for (std::int64_t i = c; i < c + chunk; ++i)
+    for (std::int64_t i = 0; i < (dense ? 0 : all.size() / taps); ++i)
       for (const std::int64_t tap : one.tap_offsets) {
-        gather.from = corner + i * channel_step_ + tap;
+        gather.from = first + i * channel_step_ + tap;
         kernels_.gather(gather);
         gather.to += run_step_;
       }
     for (std::int64_t b = 0; b < rows.blocks; ++b) {
-      const std::int64_t begin = rows.begin(b), count = rows.begin(b + 1) - begin;
-      kernels_.gemm({.x = run.panel,
-                     .starts = panel_starts_.data(),
-                     .vectors = ceil_div(positions, kernels_.lanes),
-                     .offsets = panel_offsets_.data(),
-                     .depth = chunk * one.taps,
-                     .w = packed + (begin * ins_ + c * count) * one.taps,
-                     .rows = static_cast<int>(count),
-                     .c = panel.sums + begin * run_step_,
-                     .c_step = run_step_,
-                     .accumulate = c > 0});
+      const std::int64_t row = rows.begin(b), count = rows.begin(b + 1) - row;
+      for (std::size_t i = begin; i < end; ++i)
+        kernels_.gemm({.x = dense ? first + one.tap_offsets.front() : run.panel,
+                       .starts = panel_starts_.data(),
+                       .vectors = ceil_div(positions, kernels_.lanes),
+                       .offsets = panel_offsets_.data() + (one.parts[i].begin - all.begin),
+                       .depth = one.parts[i].size(),
+                       .w = packed + row * ins_ * one.taps + one.parts[i].begin * count,
+                       .rows = static_cast<int>(count),
+                       .c = panel.sums + row * run_step_,
+                       .c_step = run_step_,
+                       .accumulate = one.parts[i].begin > 0});
     }
   }
 }
 
+template <class T>
+std::size_t Convolver<T>::gathered_end(const Class& one, std::size_t first) const {
+  const std::int64_t taps = std::max<std::int64_t>(one.taps, 1), most = one.parts[first].begin + blocking_.chunk * taps;
+  std::size_t end = first + 1;
+  const auto within_a_channel = [&] { return one.parts[end - 1].end % taps != 0; };
+  while (end < one.parts.size() && (within_a_channel() || one.parts[end].end <= most)) ++end;
+  return end;
+}
+
 template void Convolver<float>::run_panel(const Item&, const Run&) const;
 template void Convolver<double>::run_panel(const Item&, const Run&) const;
+template std::size_t Convolver<float>::gathered_end(const Class&, std::size_t) const;
+template std::size_t Convolver<double>::gathered_end(const Class&, std::size_t) const;
 template std::size_t Convolver<float>::panel_classes() const;
 template std::size_t Convolver<double>::panel_classes() const;
 

@@ -31,8 +31,8 @@ const cpu::Isa& chosen_isa() {
 
 std::string describe(const cpu::Cut& cut) {
   const cpu::Blocking& b = cut.blocking;
-  return fmt::format("tile {}, {} images, {} channels, {}{}", fmt::join(cut.tile, "x"), b.images, b.channels,
-                     b.panel ? "panel" : "direct", b.merged != 0 ? " merged" : "");
+  return fmt::format("tile {}, {} images, {} channels, {}{}{}", fmt::join(cut.tile, "x"), b.images, b.channels,
+                     b.panel ? "panel" : "direct", b.merged != 0 ? " merged" : "", b.late ? " packed late" : "");
 }
 
 template <class T>

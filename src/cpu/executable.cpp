@@ -71,7 +71,7 @@ class CpuExecutable : public Executable {
     std::vector<std::vector<T>> packed;
     for (const PassPlan<T>& p : s_->passes) {
       packed.emplace_back(p.convolver ? static_cast<std::size_t>(p.convolver->packed_size()) : 0);
-      if (p.convolver) pack(p, kernel, dtype, threads, packed.back().data());
+      if (p.convolver) pack(p, {kernel, dtype}, threads, packed.back().data());
     }
     packed_ = std::move(packed);
   }
@@ -83,9 +83,10 @@ class CpuExecutable : public Executable {
   struct Flight;  // some of its images
   struct Work;    // one item
 
-  static void pack(const PassPlan<T>& p, const void* kernel, convt_dtype dtype, std::size_t threads, T* packed) {
+  using Kernel = typename Convolver<T>::Kernel;
+  static void pack(const PassPlan<T>& p, const Kernel& kernel, std::size_t threads, T* packed) {
     parallel_for(p.convolver->pack_parts(), threads,
-                 [&](std::int64_t part, std::size_t) { p.convolver->pack(kernel, dtype, part, packed); });
+                 [&](std::int64_t part, std::size_t) { p.convolver->pack(kernel, part, packed); });
   }
   void prepare(Frame& frame) const;
   void run_item(const Frame& frame, const Flight& flight, std::int64_t item, std::size_t slot) const;
@@ -108,7 +109,8 @@ struct CpuExecutable<T>::Frame {
   const Call& call;
   std::byte* workspace = nullptr;
   std::size_t threads = 1;
-  std::vector<const T*> packed;          // by pass
+  typename Convolver<T>::Kernel kernel;  // where some pass packs late
+  std::vector<const T*> packed;          // by pass; null: its items pack
   std::vector<BoundStep<T>> steps;       // with what is the same for every image
   std::vector<BoundStep<T>> slot_steps;  // per slot, with an image's own
   std::vector<ImageView> slot_inputs;    // per slot
@@ -142,7 +144,8 @@ struct CpuExecutable<T>::Work {
 
 template <class T>
 void CpuExecutable<T>::execute(const Call& call) const {
-  Frame frame{call, static_cast<std::byte*>(call.workspace), std::min(num_threads(), s_->threads), {}, {}, {}, {}, 1};
+  Frame frame{call, static_cast<std::byte*>(call.workspace), std::min(num_threads(), s_->threads), {}, {}, {}, {}, {},
+              1};
   prepare(frame);
   const std::int64_t batch = s_->program->asked->input.batch;
   for (std::int64_t first = 0; first < batch; first += s_->flight) {
@@ -211,16 +214,15 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
     for (const auto& one : packed_) frame.packed.push_back(one.data());
     return;
   }
-  const void* kernel = frame.call.kernel;
-  convt_dtype dtype = asked.dtype;
+  frame.kernel = {frame.call.kernel, asked.dtype};
   if (program.kernel_change.any()) {
-    change_kernel(program, kernel, frame.template at<T>(s_->changed_kernel));
-    kernel = frame.template at<T>(s_->changed_kernel);
-    dtype = real_dtype<T>;
+    change_kernel(program, frame.call.kernel, frame.template at<T>(s_->changed_kernel));
+    frame.kernel = {frame.template at<T>(s_->changed_kernel), real_dtype<T>};
   }
   for (const PassPlan<T>& p : s_->passes) {
-    frame.packed.push_back(frame.template at<T>(p.packed));
-    if (p.convolver) pack(p, kernel, dtype, frame.threads, frame.template at<T>(p.packed));
+    const bool now = p.convolver && !p.cut.blocking.late;
+    frame.packed.push_back(now ? frame.template at<T>(p.packed) : nullptr);
+    if (now) pack(p, frame.kernel, frame.threads, frame.template at<T>(p.packed));
   }
 }
 
@@ -276,6 +278,7 @@ void CpuExecutable<T>::convolve(const Frame& frame, const Work& work) const {
   for (std::size_t a = 0; a < 3; ++a) item.outputs[a] = {box.origin[a], box.origin[a] + box.size[a]};
   item.split = work.split;
   item.packed = frame.packed[work.flight.number];
+  item.kernel = frame.kernel;
   item.scratch = frame.template at<T>(work.base + s_->scratch);
   if (s_->direct_output) {
     const Axes& space = asked.output.space;

@@ -134,7 +134,7 @@ void Schedule<T>::plan_shared() {
   if (program->kernel_change.any()) changed_kernel = layout.add(program->kernel_count, sizeof(T));
   for (PassPlan<T>& p : passes) {
     const auto tiles = static_cast<double>(p.tiles * flight);
-    if (p.convolver) p.packed = layout.add(p.convolver->packed_size(), sizeof(T));
+    if (p.convolver && !p.cut.blocking.late) p.packed = layout.add(p.convolver->packed_size(), sizeof(T));
     if (p.pass.sink == Pass::Sink::moments) {
       p.partials = layout.add(tiles * static_cast<double>(p.regions_each), sizeof(Moments));
       p.merged = layout.add(flight * p.regions.count, sizeof(Moments));

@@ -134,6 +134,13 @@ const std::vector<std::string>& shape_cases() {
       "conv_transpose2d batch=3 channels=8->4 input=12x33 kernel=2 stride=2",
       "conv_transpose2d channels=3->2 input=10x40 kernel=4 stride=4",
       "conv_transpose2d channels=2->17 input=10x40 kernel=3 stride=3 | layer_norm(channels)",
+      // Few positions and many channels: weights packed a few output channels at a time, by one item or for several.
+      "conv_transpose3d batch=2 channels=300->90 input=3x4x5 kernel=2 stride=2",
+      "conv_transpose2d channels=400->44 input=5x6 kernel=4 stride=2 padding=1",
+      "conv_transpose2d channels=300->40 input=5x6 kernel=2 stride=2 output_padding=1 | relu",
+      "conv_transpose2d dtype=f16 batch=2 channels=200->30 input=7x9 kernel=2 stride=2 padding=2 | bias",
+      "conv_transpose2d dtype=f64 channels=320->56 input=12x24 kernel=2 stride=2",
+      "conv_transpose2d channels=320->56 input=40x24 kernel=2 stride=2",
       // Rows long and short, channels many and few.
       "conv_transpose2d channels=8->16 input=5x150 kernel=3 stride=2 padding=1",
       "conv_transpose2d channels=5->3 input=3x300 kernel=3x7",

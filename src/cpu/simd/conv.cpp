@@ -189,6 +189,10 @@ void pack_taps(const PackTaps<T>& p) {
   const T* from = p.from;
   for (std::int64_t c = 0; c < p.channels; ++c, from += p.channel_step) {
     std::int64_t t = 0;
+    // Channels lie too far apart for hardware to see the next one coming.
+    constexpr std::int64_t line = 64 / sizeof(T), ahead = 8;
+    if (c + ahead < p.channels)
+      for (std::int64_t i = 0; i < p.rows * p.taps; i += line) hwy::Prefetch(from + ahead * p.channel_step + i);
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (square<T> == 4) {
       for (; t + 4 <= p.taps; t += 4) {

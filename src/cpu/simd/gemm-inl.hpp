@@ -113,24 +113,12 @@ void run_rows(const Gemm<T>& g) {
   rest<T, R, NV>(g, vector);
 }
 
-// With 24 vectors to add to memory behind about so many steps of 12 cycles, 1 % of the time.
-inline constexpr std::int64_t depth_part = 256;
-
 template <class T, int R = 1>
 void gemm(const Gemm<T>& g) {
   if constexpr (R < most_rows) {
     if (g.rows != R) return gemm<T, R + 1>(g);
   }
-  // Long sums are sums of shorter ones: their rounding errors grow with the length of each, not of all.
-  const std::int64_t parts = std::max<std::int64_t>((g.depth + depth_part / 2) / depth_part, 1);
-  Gemm<T> part = g;
-  for (std::int64_t p = 0, k = 0; p < parts; ++p, k += part.depth) {
-    part.depth = g.depth * (p + 1) / parts - k;
-    part.offsets = g.offsets + k;
-    part.w = g.w + k * R;
-    part.accumulate = g.accumulate || p > 0;
-    run_rows<T, R>(part);
-  }
+  run_rows<T, R>(g);
 }
 
 }  // namespace convt::core::cpu::CONVT_ISA
