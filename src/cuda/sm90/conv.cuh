@@ -59,28 +59,41 @@ __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned c
   }
 }
 
-// What consumers know of the rings.
+// What consumers know of the rings. The same for all threads of a warp.
 struct Feed {
   Ring halo, stage;
   int turn = 0;  // parity
 };
 
-// The tiles of weights of one class, one after the other.
-struct Weights {
-  int tile = 0;  // the next one's place, in units of 16 bytes
-  int left = 0;  // tiles of the open stage
+// Where in the halo tile a warpgroup's blocks meet the taps of a class, one after the other; in units of 16 bytes.
+struct Walk {
+  int place = 0, h, w;  // h, w: taps that are left
+  int along_h, along_w, step, line, plane;
 
-  __device__ Weights(const ConvParams& p, const Shared& shared, const Class& c, int tile_units) {
-    if (!p.all_weights) return;
-    wait(shared.weights_full(0), 0);
-    tile = c.first * p.chunks * tile_units;
-    left = c.taps * p.chunks;
+  __device__ Walk(const ConvParams& p, const Class& c)
+      : h(c.along_h), w(c.along_w), along_h(c.along_h), along_w(c.along_w) {
+    const int row = p.row_bytes / 16, halo = p.axis[2].halo * row;
+    step = -p.axis[2].shift_step * row;
+    line = -p.axis[1].shift_step * halo - step * along_w;
+    plane = -p.axis[0].shift_step * p.axis[1].halo * halo + p.axis[1].shift_step * halo * along_h;
   }
-  __device__ void open(const ConvParams& p, const Shared& shared, const Ring& stage, int tile_units) {
-    wait(shared.weights_full(stage.place), stage.parity);
-    tile = stage.place * p.stage_tiles * tile_units;
-    left = p.stage_tiles;
+  __device__ void next() {
+    place += step;
+    if (--w > 0) return;
+    w = along_w;
+    place += line;
+    if (--h > 0) return;
+    h = along_h;
+    place += plane;
   }
+};
+
+// What a warpgroup has open while products are under way.
+struct Open {
+  int tile = 0;        // of weights, the next one's place, in units of 16 bytes
+  int left = 0;        // tiles of this stage
+  bool stage = false;  // to be released
+  bool slot = false;   // the one before is to be released
 };
 // A stage, in all blocks that have a part in it.
 __device__ inline void release_weights(const ConvParams& p, const Shared& shared, int stage) {
@@ -89,43 +102,43 @@ __device__ inline void release_weights(const ConvParams& p, const Shared& shared
 }
 
 // The products of one chunk of channels; `offset` is of each block, in units of 16 bytes. Without loops inside a tap,
-// whose ends would close groups of products. Behind the first tap, what was before is done: a stage, a slot. `spare`:
-// there are registers to spare.
-template <Format format, int n, bool spare, int steps, int blocks>
-__device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, int chunk, int group,
-                               const Ring& halo, const int (&offset)[blocks], Ring& stage, Weights& weights,
-                               float (&sums)[blocks][n / 2]) {
+// whose ends would close groups of products. Behind the first tap, what was before is done: a stage, a slot.
+template <Format format, int n, int steps, int blocks>
+__device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, const Walk& first,
+                               const int (&offset)[blocks], Feed& feed, Open& open, float (&sums)[blocks][n / 2]) {
   constexpr int step_units = step_bytes / 16;
   const bool speaks = threadIdx.x % warp_threads == 0;
-  const int row_units = p.row_bytes / 16, tile_units = n * row_units;
-  const Operand tile(shared.halo + halo.place * p.slot_bytes, p.group_rows, p.row_bytes);
+  const int tile_units = n * (p.row_bytes / 16);
+  const Operand tile(shared.halo + feed.halo.place * p.slot_bytes, p.group_rows, p.row_bytes);
   const Operand all_weights(shared.weights, 8, p.row_bytes);
-  int place = shared.places[c.first];
-  for (int tap = 0; tap < c.taps; ++tap) {
-    const bool opens = weights.left == 0, goes_on = opens && chunk + tap > 0;
-    const bool frees = tap == 0 && chunk > 0 && !p.resident;
-    if (goes_on) stage.next();
-    if (opens) weights.open(p, shared, stage, tile_units);
-    const int a = place * row_units;
-    place = shared.places[c.first + tap + 1];  // there is one more
-    Operand rows[blocks];
-#pragma unroll
-    for (int i = 0; i < blocks; ++i) rows[i] = tile.at<spare>(a + offset[i]);
-    const Operand columns = all_weights.at<spare>(weights.tile);
+  Walk walk = first;
+  bool frees = open.slot;
+  open.slot = !p.resident;
+  for (int tap = c.taps; tap > 0; --tap) {
+    bool goes_on = false;
+    if (open.left == 0) {
+      goes_on = open.stage;
+      if (goes_on) feed.stage.next();
+      wait_together(shared.weights_full(feed.stage.place), feed.stage.parity);
+      open.tile = feed.stage.place * p.stage_tiles * tile_units;
+      open.left = p.stage_tiles;
+      open.stage = true;
+    }
     multiply_begin();
-    // The other warpgroup comes to its first products while the last ones of this phase are under way.
-    if (p.turns && chunk + 1 == p.chunks && tap + 1 == c.taps && speaks) arrive(shared.turn(1 - group));
 #pragma unroll
     for (int k = 0; k < steps; ++k)
 #pragma unroll
       for (int i = 0; i < blocks; ++i)
-        multiply<format, n>(sums[i], rows[i].moved(k * step_units), columns.moved(k * step_units));
+        multiply<format, n>(sums[i], tile.moved(walk.place + offset[i] + k * step_units),
+                            all_weights.moved(open.tile + k * step_units));
     multiply_commit();
+    walk.next();
+    open.tile += tile_units;
+    --open.left;
     if (goes_on || frees) multiply_wait<1>();
-    if (goes_on) release_weights(p, shared, stage.before());
-    if (frees && speaks) arrive(shared.halo_empty(halo.before()));
-    weights.tile += tile_units;
-    --weights.left;
+    if (goes_on) release_weights(p, shared, feed.stage.before());
+    if (frees && speaks) arrive(shared.halo_empty(feed.halo.before()));
+    frees = false;
   }
 }
 
@@ -144,46 +157,32 @@ __device__ void with_steps(int steps, F&& f) {
   }
 }
 
-// The products of one class into the sums of the warpgroup's blocks.
-template <Format format, int n, bool spare, int blocks>
-__device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, Feed& feed,
+// The products of one class into the sums of the warpgroup's blocks; they are under way when it returns.
+template <Format format, int n, int blocks>
+__device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, Feed& feed, Open& open,
                            float (&sums)[blocks][n / 2]) {
-  const int group = __shfl_sync(~0U, threadIdx.x / group_threads, 0);
-  const int row_units = p.row_bytes / 16;
+  const int group = uniform(threadIdx.x / group_threads), row_units = p.row_bytes / 16;
   int offset[blocks];
 #pragma unroll
   for (int b = 0; b < blocks; ++b) {
     const int(&at)[3] = p.origin[group * blocks + b];
     offset[b] = (c.row + (at[0] * p.axis[1].halo + at[1]) * p.axis[2].halo + at[2]) * row_units;
   }
-  Weights weights(p, shared, c, n * row_units);
-  Ring halo = feed.halo;
-  // The first warpgroup begins; a barrier that nobody has passed counts as its first turn.
-  if (p.turns) wait(shared.turn(group), feed.turn ^ (group == 0));
+  const Walk first(p, c);
+  open.tile = c.first * p.chunks * n * row_units;
+  open.left = p.all_weights ? c.taps * p.chunks : 0;  // a class begins with a stage
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    wait(shared.halo_full(halo.place), halo.parity);
-    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes, [&]<int steps>() {
-      multiply_chunk<format, n, spare, steps>(p, shared, c, chunk, group, halo, offset, feed.stage, weights, sums);
-    });
-    halo.next();
-  }
-  feed.turn ^= 1;
-  multiply_wait<0>();
-  if (!p.all_weights) {
-    release_weights(p, shared, feed.stage.place);
-    feed.stage.next();
-  }
-  if (!p.resident) {
-    if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(halo.before()));
-    feed.halo = halo;
+    wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
+    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes,
+               [&]<int steps>() { multiply_chunk<format, n, steps>(p, shared, c, first, offset, feed, open, sums); });
+    feed.halo.next();
   }
 }
 
 // Frees the chunks of a tile that is done.
 __device__ inline void release_tile(const ConvParams& p, const Shared& shared, Feed& feed) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    wait(shared.halo_full(feed.halo.place), feed.halo.parity);
-    __syncwarp();  // a lane that comes later would wait for what is filled next
+    wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
     if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(feed.halo.place));
     feed.halo.next();
   }
@@ -197,16 +196,46 @@ __device__ void clear(float (&sums)[blocks][n / 2]) {
     for (float& x : block) x = 0;
 }
 
-template <class Kind>
-__device__ void sum_phase(const ConvParams& p, const Shared& shared, int item, const int (&phase)[3], Feed& feed,
-                          float (&sums)[Kind::blocks][Kind::columns / 2]) {
-  const Class c = class_at(p, phase[0], phase[1], phase[2]);
-  if (c.taps == 0) return;
-  if (shared.careful)
-    accumulate_carefully<typename Kind::Element, Kind::columns, 1, Kind::blocks>(p, item, phase[0], phase[1], phase[2],
-                                                                                 sums);
-  else
-    accumulate<Kind::format, Kind::columns, Kind::spare>(p, shared, c, feed, sums);
+// The sums of neighbouring phases along w, of a number that occurs.
+template <class Kind, int joint>
+__device__ void sum_phases(const ConvParams& p, const Shared& shared, int item, int d, int h, int w, Feed& feed,
+                           float (&sums)[joint][Kind::blocks][Kind::columns / 2]) {
+  constexpr int n = Kind::columns, blocks = Kind::blocks;
+#pragma unroll
+  for (auto& phase : sums) clear<n, blocks>(phase);
+  if (shared.careful) {
+#pragma unroll
+    for (int j = 0; j < joint; ++j)
+      if (w + j < phases(p.axis[2]))
+        accumulate_carefully<typename Kind::Element, n, 1, blocks>(p, item, d, h, w + j, sums[j]);
+    return;
+  }
+  const int group = uniform(threadIdx.x / group_threads);
+  const bool speaks = threadIdx.x % warp_threads == 0;
+  feed = {uniform(feed.halo), uniform(feed.stage), uniform(feed.turn)};
+  Open open;
+  // The first warpgroup begins; a barrier that nobody has passed counts as its first turn.
+  if (p.turns) wait_together(shared.turn(group), feed.turn ^ (group == 0));
+  const Ring tile = feed.halo;
+#pragma unroll
+  for (int j = 0; j < joint; ++j) {
+    if (w + j >= phases(p.axis[2])) continue;
+    const Class c = uniform(class_at(p, d, h, w + j));
+    if (c.taps == 0) continue;
+    if (p.resident) feed.halo = tile;
+    accumulate<Kind::format, n>(p, shared, c, feed, open, sums[j]);
+    if (j + 1 < joint) multiply_wait<0>();
+  }
+  // The other warpgroup comes to its first products while the last ones here are under way.
+  if (p.turns && speaks) arrive(shared.turn(1 - group));
+  feed.turn ^= 1;
+  multiply_wait<0>();
+  if (open.stage) {
+    release_weights(p, shared, feed.stage.place);
+    feed.stage.next();
+  }
+  if (p.resident) feed.halo = tile;
+  if (open.slot && speaks) arrive(shared.halo_empty(feed.halo.before()));
 }
 
 // Phase by phase to the output; neighbouring ones along w together.
@@ -217,12 +246,7 @@ __device__ void run_phases(const ConvParams& p, const Shared& shared, int item, 
     for (int h = 0; h < phases(p.axis[1]); ++h)
       for (int w = 0; w < phases(p.axis[2]); w += joint) {
         float sums[joint][blocks][n / 2];
-#pragma unroll
-        for (int j = 0; j < joint; ++j) {
-          clear<n, blocks>(sums[j]);
-          if (w + j >= phases(p.axis[2])) continue;
-          sum_phase<Kind>(p, shared, item, {d, h, w + j}, feed, sums[j]);
-        }
+        sum_phases<Kind, joint>(p, shared, item, d, h, w, feed, sums);
         const int phase[3] = {d, h, w};
         if constexpr (Kind::way == Way::strip)
           finish_in_strip<n>(p, *memory.item, phase, sums[0][0], memory.behind);
@@ -240,8 +264,7 @@ __device__ void run_folded(const ConvParams& p, const Shared& shared, int item, 
   start_fold<n>(p.fold, folded);
   for_each_phase(p, [&](int d, int h, int w) {
     float sums[1][blocks][n / 2];
-    clear<n, blocks>(sums[0]);
-    sum_phase<Kind>(p, shared, item, {d, h, w}, feed, sums[0]);
+    sum_phases<Kind, 1>(p, shared, item, d, h, w, feed, sums);
     fold_phase<E>(p, lines_in<n>(memory.behind), sums, folded);
   });
   const int phase[3] = {0, 0, 0};
@@ -252,11 +275,12 @@ template <class Kind>
 __device__ void consume(const ConvParams& p, const Memory& memory) {
   const Shared& shared = memory.shared;
   Feed feed{{p.slots}, {p.stages}};
+  if (p.all_weights && !shared.careful) wait_together(shared.weights_full(0), 0);
   int band = -1;  // whose lines are there
   for (int item = blockIdx.x; item < p.items; item += gridDim.x) {
     keep_item(item_at(p, item), memory.item);
     if constexpr (Kind::way != Way::strip)
-      fill_lines<Kind::columns, Kind::way == Way::folded>(p, memory.item->band, band, memory.behind);
+      fill_lines<Kind::columns, Kind::way == Way::folded>(p, uniform(memory.item->band), band, memory.behind);
     if constexpr (Kind::way == Way::folded)
       run_folded<Kind>(p, shared, item, feed, memory);
     else

@@ -258,9 +258,11 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     axis.lowest = clamp_inside(-lead.position);
     axis.inputs = std::max(clamp_inside(program_->convolution.input[own] - lead.position) - axis.lowest, 0);
     axis.step = steps[own];
+    axis.shift_step = static_cast<int>(axis.taps.shift_step);
     for (int r = 0, before = 0; r < axis.stride; ++r) {
       axis.before[r] = before;
       axis.count[r] = static_cast<int>(axis.taps.taps(r).count);
+      axis.shift[r] = static_cast<int>(axis.taps.taps(r).first_shift);
       before += axis.count[r];
     }
     from += lead.position * axis.step;
@@ -343,7 +345,6 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.shifts = reinterpret_cast<const int*>(packed + packed_header);
   p.weights = packed + header();
   p.taps = g_.tap_count() / (tile.way == Way::march ? joined_taps : 1);
-  p.places_bytes = places_bytes(p.taps);
   p.images = static_cast<int>(job.slab.images.size());
   p.in_channels = g_.in_channels;
   p.out_channels = g_.out_channels;

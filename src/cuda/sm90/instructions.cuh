@@ -65,6 +65,22 @@ __device__ inline void wait(std::uint32_t barrier, int parity) {
       : "memory");
 }
 
+// By all threads of a warp, which stay together: what they know to be the same stays in uniform registers.
+__device__ inline bool has_passed(std::uint32_t barrier, int parity) {
+  unsigned done;
+  asm volatile(
+      "{\n.reg .pred passed;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 passed, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, passed;\n}"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+__device__ inline void wait_together(std::uint32_t barrier, int parity) {
+  while (!__all_sync(~0U, has_passed(barrier, parity))) continue;
+}
+
 // An input, which is read about once, and on to the next. The compiler may neither take a value that it has instead,
 // for which it would wait, nor find the addresses of many loads before the first.
 __device__ inline float load_next(const float*& from, std::int64_t bytes) {

@@ -11,7 +11,6 @@ struct KernelKind {
   using Element = E;
   static constexpr Format format = how;
   static constexpr Way way = which;
-  static constexpr bool spare = which != Way::folded || n < 64;
   static constexpr int columns = n, blocks = blocks_of(which, n), joint = which == Way::paired ? 2 : 1;
 };
 

@@ -47,22 +47,21 @@ __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned 
 
 // One chunk of channels of a plane; the slot before it is released when its products are done.
 template <Format format, int n, int blocks, int steps>
-__device__ void multiply_joined(const ConvParams& p, const Shared& shared, int chunk, const int (&offset)[blocks],
-                                const Ring& slot, float (&sums)[blocks][n / 2]) {
+__device__ void multiply_joined(const ConvParams& p, const Shared& shared, int chunk, const Walk& first,
+                                const int (&offset)[blocks], const Ring& slot, float (&sums)[blocks][n / 2]) {
   constexpr int step_units = step_bytes / 16;
   const int row_units = p.row_bytes / 16;
   const Operand tile(shared.halo + slot.place * p.slot_bytes, p.group_rows, p.row_bytes);
   const Operand all_weights(shared.weights, 8, p.row_bytes);
-  int weights = chunk * p.taps * n * row_units, place = shared.places[0];
+  int weights = chunk * p.taps * n * row_units;
+  Walk walk = first;
   for (int tap = 0; tap < p.taps; ++tap) {
-    const int a = place * row_units;
-    place = shared.places[tap + 1];  // there is one more
     multiply_begin();
 #pragma unroll
     for (int k = 0; k < steps; ++k)
 #pragma unroll
       for (int i = 0; i < blocks; ++i)
-        multiply<format, n>(sums[i], tile.moved(a + offset[i] + k * step_units),
+        multiply<format, n>(sums[i], tile.moved(walk.place + offset[i] + k * step_units),
                             all_weights.moved(weights + k * step_units));
     multiply_commit();
     if (tap == 0 && chunk > 0) {
@@ -70,17 +69,19 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
       if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot.before()));
     }
     weights += n * row_units;
+    walk.next();
   }
 }
 
 // One input plane into the sums of the three output planes that it belongs to.
 template <Format format, int n, int blocks>
-__device__ void multiply_plane(const ConvParams& p, const Shared& shared, const int (&offset)[blocks], Ring& slot,
-                               float (&sums)[blocks][n / 2]) {
+__device__ void multiply_plane(const ConvParams& p, const Shared& shared, const Walk& first,
+                               const int (&offset)[blocks], Ring& slot, float (&sums)[blocks][n / 2]) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    wait(shared.halo_full(slot.place), slot.parity);
-    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes,
-               [&]<int steps>() { multiply_joined<format, n, blocks, steps>(p, shared, chunk, offset, slot, sums); });
+    wait_together(shared.halo_full(slot.place), slot.parity);
+    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes, [&]<int steps>() {
+      multiply_joined<format, n, blocks, steps>(p, shared, chunk, first, offset, slot, sums);
+    });
     slot.next();
   }
   multiply_wait<0>();
@@ -91,17 +92,21 @@ template <class Kind>
 __device__ void march_along(const ConvParams& p, const Memory& memory) {
   const Shared& shared = memory.shared;
   constexpr int n = Kind::columns, all = joined_taps * n, blocks = Kind::blocks;
-  const int group = __shfl_sync(~0U, threadIdx.x / group_threads, 0);
+  const int group = uniform(threadIdx.x / group_threads);
+  const Class c = class_at(p, 0, 0, 0);
+  const Walk first(p, c);
   int offset[blocks];  // of each block, in units of 16 bytes
 #pragma unroll
   for (int b = 0; b < blocks; ++b) {
     const int(&at)[3] = p.origin[group * blocks + b];
-    offset[b] = ((at[1] - p.axis[1].first) * p.axis[2].halo + at[2] - p.axis[2].first) * (p.row_bytes / 16);
+    const int row =
+        (at[1] - p.axis[1].first - p.axis[1].shift[0]) * p.axis[2].halo + at[2] - p.axis[2].first - p.axis[2].shift[0];
+    offset[b] = row * (p.row_bytes / 16);
   }
   Ring slot{p.slots};
   int band = -1;
   fill_lines<n, false>(p, 0, band, memory.behind);
-  if (!shared.careful) wait(shared.weights_full(0), 0);
+  if (!shared.careful) wait_together(shared.weights_full(0), 0);
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Item item = item_at(p, i);
     const March march(p, item);
@@ -110,7 +115,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
     clear<all, blocks>(sums);
     march.for_each([&](int z) {
       if (!shared.careful && is_inside(p.axis[0], z + march.to_input))
-        multiply_plane<Kind::format, all, blocks>(p, shared, offset, slot, sums);
+        multiply_plane<Kind::format, all, blocks>(p, shared, first, offset, slot, sums);
       if (z >= march.first) {
         const int phase[3] = {z - march.first, 0, 0};  // of stride 1: so far behind the tile's first output
         float complete[1][blocks][n / 2];

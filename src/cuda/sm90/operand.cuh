@@ -17,20 +17,6 @@ struct Operand {
   __device__ Operand(std::uint32_t address, int group_rows, int row_bytes)
       : place((address & 0x3ffff) >> 4 | 1U << 16),  // beyond are bits of the block in its cluster
         layout((row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_rows * row_bytes) >> 4) {}
-  Operand() = default;
-  // Moved; by broadcast, which the compiler knows to be the same for a warp: then it stays in uniform registers, which
-  // matrix instructions take it from, but takes others on the way.
-  template <bool broadcast>
-  __device__ Operand at(int units) const {
-    Operand to;
-    to.place = place + static_cast<std::uint32_t>(units);
-    to.layout = layout;
-    if constexpr (broadcast) {
-      to.place = __shfl_sync(~0U, to.place, 0);
-      to.layout = __shfl_sync(~0U, to.layout, 0);
-    }
-    return to;
-  }
   __device__ std::uint64_t moved(int units) const {
     return static_cast<std::uint64_t>(layout) << 32 | (place + static_cast<std::uint32_t>(units));
   }

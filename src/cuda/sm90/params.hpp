@@ -23,7 +23,7 @@ inline constexpr int step_bytes = 32;      // of a row, for one matrix instructi
 inline constexpr int block_rows = 64;      // positions of one matrix instruction
 inline constexpr int most_blocks = 4;      // of a tile
 inline constexpr int joined_taps = 3;      // of the axis that tiles march along; see march.cuh
-inline constexpr int most_taps = 4096;     // whose places are kept in shared memory
+inline constexpr int most_taps = 4096;     // of a kernel
 inline constexpr int shared_slack = 1024;  // to begin at a multiple of it
 inline constexpr int most_stages = 8, most_slots = 8;
 inline constexpr int most_cluster = 2;  // blocks
@@ -41,6 +41,7 @@ struct ConvAxis {
   int lowest = 0, inputs = 1;                             // position `lowest` is input 0; so many inputs follow
   std::int64_t step = 0;                                  // from one input to the next, in elements
   int count[most_stride] = {}, before[most_stride] = {};  // taps of a phase, and of all phases before it
+  int shift[most_stride] = {}, shift_step = 1;            // of a phase's first tap; from one tap to the next
   int behind = 1;                                         // taps of all axes behind this one
 };
 
@@ -94,7 +95,6 @@ struct ConvParams {
   // joined: [chunk][tap of the other axes][joined tap][output channel][row_bytes].
   const void* weights = nullptr;
   int taps = 1;
-  int places_bytes = 16;  // of shared memory: by tap, and one more
   int images = 1;
   int in_channels = 1, out_channels = 1;
   int row_bytes = 128;  // 64 or 128: of a pixel's part of one chunk of input channels, and of an output channel's

@@ -9,8 +9,7 @@ namespace convt::core::cuda::sm90 {
 
 struct Shared {
   std::uint32_t halo, weights, barriers;
-  bool careful;       // some weight is not finite: nothing comes through shared memory
-  const int* places;  // by tap: rows from a position to the input that the tap sees
+  bool careful;  // some weight is not finite: nothing comes through shared memory
 
   __device__ std::uint32_t halo_full(int slot) const { return barriers + slot * 8; }
   __device__ std::uint32_t halo_empty(int slot) const { return barriers + (most_slots + slot) * 8; }
@@ -22,27 +21,21 @@ struct Shared {
   __device__ std::uint32_t turn(int group) const { return barriers + (2 * (most_slots + most_stages) + group) * 8; }
 };
 
-// A block's shared memory: halo slots, stages of weights, places of taps, and what is behind.
+// A block's shared memory: halo slots, stages of weights, items, and what is behind.
 struct Memory {
   unsigned char *slots, *behind;
   Item* item;  // that this warp of consumers works on: found once, as divisions are many instructions
   Shared shared;
 
-  // All threads call it, and meet before they use what it makes.
   __device__ Memory(const ConvParams& p, int tile_bytes) {
     unsigned char* const dynamic = dynamic_shared();
     slots = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
     unsigned char* const weights = slots + p.slots * p.slot_bytes;
-    int* const places = reinterpret_cast<int*>(weights + p.stages * p.stage_tiles * tile_bytes);
-    unsigned char* const items = reinterpret_cast<unsigned char*>(places) + p.places_bytes;
+    unsigned char* const items = weights + p.stages * p.stage_tiles * tile_bytes;
     item = reinterpret_cast<Item*>(items) + min(threadIdx.x / warp_threads, consumer_warps - 1);
     behind = items + items_bytes;
     shared = {shared_address(slots), shared_address(weights), shared_address(shared_words<barrier_bytes / 8>()),
-              *p.careful != 0, places};
-    for (int i = threadIdx.x; i <= p.taps; i += threads) {
-      const int* const shift = p.shifts + 3 * min(i, p.taps - 1);
-      places[i] = -(shift[0] * p.axis[1].halo + shift[1]) * p.axis[2].halo - shift[2];
-    }
+              *p.careful != 0};
   }
 };
 
@@ -64,6 +57,8 @@ struct Ring {
   }
   __device__ int before() const { return (place == 0 ? size : place) - 1; }
 };
+
+__device__ inline Ring uniform(const Ring& ring) { return {ring.size, uniform(ring.place), uniform(ring.parity)}; }
 
 // By one thread, before any other uses them.
 __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_arrivals) {

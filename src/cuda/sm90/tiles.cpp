@@ -26,11 +26,11 @@ int strip_bytes(int pixels, int columns) {
 // Of a matrix instruction: as many as its columns take, and at least what its rows take to read.
 double instruction_clocks(int columns) { return std::max(columns / 2.0, 16 + columns / 4.0); }
 
-// Bytes behind halo tiles and weights: places of taps, and a strip of both warpgroups' blocks or lines of short chains.
+// Bytes behind halo tiles and weights: a strip of both warpgroups' blocks or lines of short chains.
 int fixed_bytes(const Geometry& g, Way way) {
   const int chain = way == Way::strip ? strip_bytes(consumers * block_rows, g.columns)
                                       : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
-  return shared_slack + places_bytes(g.tap_count()) + items_bytes + chain;
+  return shared_slack + items_bytes + chain;
 }
 
 // Stages that the weights of the largest class take.

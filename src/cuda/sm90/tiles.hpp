@@ -51,7 +51,4 @@ struct Tile {
 // Every tile of the table, rejected ones as well; none where this way is none for the convolution.
 std::vector<Tile> tiles_of(const Geometry& geometry, Way way, const DeviceProperties& device);
 
-// Of the taps' places in shared memory, and one more.
-constexpr int places_bytes(int taps) { return (taps + 1) * 4 / 16 * 16 + 16; }
-
 }  // namespace convt::core::cuda::sm90

@@ -9,6 +9,9 @@
 
 namespace convt::core::cuda::sm90 {
 
+// Lane 0's value, which the compiler then knows to be the warp's.
+__device__ inline int uniform(int value) { return __shfl_sync(~0U, value, 0); }
+
 // A tile of an image, and a band of output channels.
 struct alignas(16) Item {
   int image, band, tile[3];
@@ -41,21 +44,28 @@ __device__ void for_each_phase(const ConvParams& p, F&& f) {
 
 // One phase of every axis.
 struct Class {
-  int taps, first;  // first: of its taps, among all
-  int row;          // of the halo tile, that the tile's first position is at
+  int taps, first;       // first: of its taps, among all
+  int along_h, along_w;  // taps
+  int row;               // of the halo tile, that the tile's first position meets through the first tap
 };
 __device__ inline Class class_at(const ConvParams& p, int d, int h, int w) {
   const int number[3] = {d, h, w};
-  Class c{1, 0, 0};
+  Class c{1, 0, 0, 0, 0};
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
     const ConvAxis& axis = p.axis[a];
     const int wrapped = axis.lead + number[a] >= axis.stride, phase = axis.lead + number[a] - wrapped * axis.stride;
     c.first += c.taps * axis.before[phase] * axis.behind;
     c.taps *= axis.count[phase];
-    c.row = c.row * axis.halo + wrapped - axis.first;
+    c.row = c.row * axis.halo + wrapped - axis.first - axis.shift[phase];
+    if (a == 1) c.along_h = axis.count[phase];
+    if (a == 2) c.along_w = axis.count[phase];
   }
   return c;
+}
+
+__device__ inline Class uniform(const Class& c) {
+  return {uniform(c.taps), uniform(c.first), uniform(c.along_h), uniform(c.along_w), uniform(c.row)};
 }
 
 // A row of a block, as a position of the tile.

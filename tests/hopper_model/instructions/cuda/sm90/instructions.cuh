@@ -37,6 +37,10 @@ inline void fence_barrier_init() {}
 inline void arrive(std::uint32_t barrier) { hopper_model::arrive(barrier); }
 inline void arrive_expecting(std::uint32_t barrier, int bytes) { hopper_model::arrive(barrier, bytes); }
 inline void wait(std::uint32_t barrier, int parity) { hopper_model::wait(barrier, parity); }
+inline void wait_together(std::uint32_t barrier, int parity) {
+  hopper_model::wait(barrier, parity);
+  hopper_model::sync_warp();
+}
 
 template <class E>
 E load_next(const E*& from, std::int64_t bytes) {
