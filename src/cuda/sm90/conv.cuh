@@ -90,10 +90,10 @@ struct Walk {
 
 // What a warpgroup has open while products are under way.
 struct Open {
-  int tile = 0;        // of weights, the next one's place, in units of 16 bytes
-  int left = 0;        // tiles of this stage
-  bool stage = false;  // to be released
-  bool slot = false;   // the one before is to be released
+  int tile = 0;       // of weights, the next one's place, in units of 16 bytes
+  int left = 0;       // tiles of this stage
+  int stages = 0;     // that it has not released: this one, and the one before
+  bool slot = false;  // nor the slot before this one
 };
 // A stage, in all blocks that have a part in it.
 __device__ inline void release_weights(const ConvParams& p, const Shared& shared, int stage) {
@@ -101,45 +101,52 @@ __device__ inline void release_weights(const ConvParams& p, const Shared& shared
   if (lane < p.cluster) arrive_at(lane, shared.weights_empty(stage));
 }
 
-// The products of one chunk of channels; `offset` is of each block, in units of 16 bytes. Without loops inside a tap,
-// whose ends would close groups of products. Behind the first tap, what was before is done: a stage, a slot.
+// The products of one chunk of channels; `offset` is of each block, in units of 16 bytes. Taps come in runs, of those
+// that one stage has weights for: what waits and what is released is left to their ends.
 template <Format format, int n, int steps, int blocks>
 __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, const Walk& first,
                                const int (&offset)[blocks], Feed& feed, Open& open, float (&sums)[blocks][n / 2]) {
   constexpr int step_units = step_bytes / 16;
-  const bool speaks = threadIdx.x % warp_threads == 0;
   const int tile_units = n * (p.row_bytes / 16);
   const Operand tile(shared.halo + feed.halo.place * p.slot_bytes, p.group_rows, p.row_bytes);
-  const Operand all_weights(shared.weights, 8, p.row_bytes);
+  const Operand weights(shared.weights, 8, p.row_bytes);
   Walk walk = first;
-  bool frees = open.slot;
-  open.slot = !p.resident;
-  for (int tap = c.taps; tap > 0; --tap) {
-    bool goes_on = false;
+  for (int left = c.taps; left > 0;) {
     if (open.left == 0) {
-      goes_on = open.stage;
-      if (goes_on) feed.stage.next();
+      if (open.stages > 0) feed.stage.next();
       wait_together(shared.weights_full(feed.stage.place), feed.stage.parity);
       open.tile = feed.stage.place * p.stage_tiles * tile_units;
       open.left = p.stage_tiles;
-      open.stage = true;
+      ++open.stages;
     }
-    multiply_begin();
+    const int run = min(left, open.left);
+    left -= run;
+    open.left -= run;
+    // Without loops inside a tap, whose ends would close groups of products.
+#pragma unroll 1
+    for (int tap = run; tap > 0; --tap) {
+      multiply_begin();
 #pragma unroll
-    for (int k = 0; k < steps; ++k)
+      for (int k = 0; k < steps; ++k)
 #pragma unroll
-      for (int i = 0; i < blocks; ++i)
-        multiply<format, n>(sums[i], tile.moved(walk.place + offset[i] + k * step_units),
-                            all_weights.moved(open.tile + k * step_units));
-    multiply_commit();
-    walk.next();
-    open.tile += tile_units;
-    --open.left;
-    if (goes_on || frees) multiply_wait<1>();
-    if (goes_on) release_weights(p, shared, feed.stage.before());
-    if (frees && speaks) arrive(shared.halo_empty(feed.halo.before()));
-    frees = false;
+        for (int i = 0; i < blocks; ++i)
+          multiply<format, n>(sums[i], tile.moved(walk.place + offset[i] + k * step_units),
+                              weights.moved(open.tile + k * step_units));
+      multiply_commit();
+      walk.next();
+      open.tile += tile_units;
+    }
+    // What was before the last tap is done.
+    if (open.stages < 2 && !open.slot) continue;
+    multiply_wait<1>();
+    if (open.stages == 2) {
+      release_weights(p, shared, feed.stage.before());
+      open.stages = 1;
+    }
+    if (open.slot && threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(feed.halo.before()));
+    open.slot = false;
   }
+  open.slot = !p.resident;
 }
 
 // f.operator()<steps>(), of 1 to 4 matrix instructions along a row.
@@ -230,7 +237,7 @@ __device__ void sum_phases(const ConvParams& p, const Shared& shared, int item, 
   if (p.turns && speaks) arrive(shared.turn(1 - group));
   feed.turn ^= 1;
   multiply_wait<0>();
-  if (open.stage) {
+  if (open.stages > 0) {
     release_weights(p, shared, feed.stage.place);
     feed.stage.next();
   }

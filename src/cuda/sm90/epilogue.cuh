@@ -80,28 +80,26 @@ __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][
 template <int n, int joint, int blocks>
 __device__ void start_short(const ShortChain& chain, int channels, const Lines<n>& lines,
                             float (&x)[joint][blocks][n / 2], PerRow<joint, blocks>& scale) {
-  apply_line(chain, ShortChain::before_norm, lines, x);
+  if (chain.lines[ShortChain::before_norm].there) {
+#pragma unroll
+    for (int i = 0; i < n / 8; ++i) apply_line(lines.at(ShortChain::before_norm, i), x, 4 * i);
+  }
   if (chain.norm != 0) centre<n>(chain, channels, x, scale);
 }
 
+// The rest of it, of 8 columns, from 8*i on.
 template <class E, int n, int joint, int blocks>
-__device__ void end_short(const ShortChain& chain, const Lines<n>& lines, const PerRow<joint, blocks>& scale,
-                          float (&x)[joint][blocks][n / 2]) {
+__device__ void end_columns(const ShortChain& chain, const Lines<n>& lines, const PerRow<joint, blocks>& scale, int i,
+                            float (&x)[joint][blocks][4]) {
   if (chain.norm != 0) {
 #pragma unroll
-    for (int i = 0; i < n / 4; ++i)
-      for_each_row<joint, blocks>(
-          [&](int j, int b, int half) { x[j][b][i / 2 * 4 + 2 * half + i % 2] *= scale[j][b][half]; });
+    for (int k = 0; k < 2; ++k)
+      for_each_row<joint, blocks>([&](int j, int b, int half) { x[j][b][2 * half + k] *= scale[j][b][half]; });
   }
-  apply_line(chain, ShortChain::behind_norm, lines, x);
+  if (chain.lines[ShortChain::behind_norm].there) apply_line(lines.at(ShortChain::behind_norm, i), x);
   if (chain.activation == ShortChain::gelu) {
-    constexpr int at_once = n % 16 == 0 ? 8 : 4;
 #pragma unroll
-    for (auto& phase : x)
-#pragma unroll
-      for (auto& block : phase)
-#pragma unroll
-        for (int i = 0; i < n / 2; i += at_once) apply_gelu<E, at_once>(block + i);
+    for (auto& phase : x) apply_gelu<E, 4 * blocks>(phase[0]);
   } else if (chain.activation == ShortChain::relu) {
 #pragma unroll
     for (auto& phase : x)
@@ -112,19 +110,44 @@ __device__ void end_short(const ShortChain& chain, const Lines<n>& lines, const 
   }
 }
 
+// f(i, the sums of the columns 8*i and on), from the first on.
+template <int n, int joint, int blocks, class F>
+__device__ void for_columns(float (&sums)[joint][blocks][n / 2], F&& f) {
+#pragma unroll
+  for (int i = 0; i < n / 8; ++i) {
+    float x[joint][blocks][4];
+#pragma unroll
+    for (int k = 0; k < joint * blocks * 4; ++k)
+      x[k / 4 / blocks][k / 4 % blocks][k % 4] = sums[k / 4 / blocks][k / 4 % blocks][4 * i + k % 4];
+    f(i, x);
+  }
+}
+
+// Stores go on while the next columns are computed.
+template <class E, class To, int n, int joint, int blocks>
+__device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const Item& item,
+                          const int (&phase)[3], const PerRow<joint, blocks>& scale,
+                          float (&sums)[joint][blocks][n / 2]) {
+  // Results of a multiplication fall into neighbouring registers, which sums would have to be moved to.
+  constexpr bool in_pairs = sizeof(To) == sizeof(float) && joint == 2;
+  Writer<To, n, joint, blocks> writer(p, item, phase);
+  for_columns<n>(sums, [&](int i, float(&x)[joint][blocks][4]) {
+    end_columns<E>(chain, lines, scale, i, x);
+    if (in_pairs || chain.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), x);
+    writer.put(i, x);
+  });
+}
+
 // A short chain, and stores. Values between stages are floats, whatever E is.
 template <class E, int n, int joint, int blocks>
 __device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const Item& item,
                        const int (&phase)[3], float (&sums)[joint][blocks][n / 2]) {
   PerRow<joint, blocks> scale;
   start_short(chain, p.out_channels, lines, sums, scale);
-  end_short<E>(chain, lines, scale, sums);
-  constexpr bool can_be_late = sizeof(E) == sizeof(float) && joint == 2;
-  if (!can_be_late || !p.paired) apply_line(chain, ShortChain::last, lines, sums);
   if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-    store<E, n, can_be_late>(p, item, phase, lines, sums);
+    finish_as<E, E>(chain, lines, p, item, phase, scale, sums);
   else
-    store<float, n, false>(p, item, phase, lines, sums);
+    finish_as<E, float>(chain, lines, p, item, phase, scale, sums);
 }
 
 template <int n, int blocks>
@@ -149,18 +172,21 @@ __device__ void fold_phase(const ConvParams& p, const Lines<n>& lines, float (&x
       });
     return;
   }
-  end_short<E>(p.quick, lines, scale, x);
-  apply_line(p.quick, ShortChain::last, lines, x);
-  if (p.fold.kind == Fold::max) {
+  const auto into = [&](auto&& join) {
+    for_columns<n>(x, [&](int i, float(&ended)[1][blocks][4]) {
+      end_columns<E>(p.quick, lines, scale, i, ended);
+      if (p.quick.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), ended);
 #pragma unroll
-    for (int i = 0; i < blocks * n / 2; ++i) {
-      float& to = folded[0][i / (n / 2)][i % (n / 2)];
-      to = maximum(to, x[0][i / (n / 2)][i % (n / 2)]);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < blocks * n / 2; ++i) folded[0][i / (n / 2)][i % (n / 2)] += x[0][i / (n / 2)][i % (n / 2)];
-  }
+      for (int k = 0; k < blocks * 4; ++k) {
+        float& to = folded[0][k / 4][4 * i + k % 4];
+        to = join(to, ended[0][k / 4][k % 4]);
+      }
+    });
+  };
+  if (p.fold.kind == Fold::max)
+    into([](float a, float b) { return maximum(a, b); });
+  else
+    into([](float a, float b) { return a + b; });
 }
 
 // A strip of a power of 2 blocks' positions in memory that all consumers share.

@@ -49,25 +49,19 @@ __device__ void fill_lines(const ConvParams& p, int band, int& filled, unsigned 
   sync_strip();
 }
 
-// Of all sums of a thread at once: what is loaded serves every row.
-template <int n, int joint, int blocks>
-__device__ void apply_line(const ShortChain& chain, ShortChain::Place place, const Lines<n>& lines,
-                           float (&x)[joint][blocks][n / 2]) {
-  if (!chain.lines[place].there) return;
+// Of two columns, in both rows of every block: those at `first` and on.
+template <int joint, int blocks, int count>
+__device__ void apply_line(const float4& line, float (&x)[joint][blocks][count], int first = 0) {
 #pragma unroll
-  for (int i = 0; i < n / 8; ++i) {
-    const float4 line = lines.at(place, i);
+  for (auto& phase : x)
 #pragma unroll
-    for (auto& phase : x)
+    for (auto& block : phase)
 #pragma unroll
-      for (auto& block : phase)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          float* const pair = block + 4 * i + 2 * half;
-          pair[0] = fmaf(line.x, pair[0], line.y);
-          pair[1] = fmaf(line.z, pair[1], line.w);
-        }
-  }
+      for (int half = 0; half < 2; ++half) {
+        float* const pair = block + first + 2 * half;
+        pair[0] = fmaf(line.x, pair[0], line.y);
+        pair[1] = fmaf(line.z, pair[1], line.w);
+      }
 }
 
 }  // namespace convt::core::cuda::sm90

@@ -55,7 +55,8 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
   const Operand all_weights(shared.weights, 8, p.row_bytes);
   int weights = chunk * p.taps * n * row_units;
   Walk walk = first;
-  for (int tap = 0; tap < p.taps; ++tap) {
+#pragma unroll 1
+  for (int tap = p.taps; tap > 0; --tap) {
     multiply_begin();
 #pragma unroll
     for (int k = 0; k < steps; ++k)
@@ -64,13 +65,12 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
         multiply<format, n>(sums[i], tile.moved(walk.place + offset[i] + k * step_units),
                             all_weights.moved(weights + k * step_units));
     multiply_commit();
-    if (tap == 0 && chunk > 0) {
-      multiply_wait<1>();
-      if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot.before()));
-    }
     weights += n * row_units;
     walk.next();
   }
+  if (chunk == 0) return;
+  multiply_wait<1>();
+  if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot.before()));
 }
 
 // One input plane into the sums of the three output planes that it belongs to.

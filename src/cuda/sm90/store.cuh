@@ -65,65 +65,61 @@ __device__ Rows<E, blocks> rows_of(const ConvParams& p, const Item& item, const 
   return rows;
 }
 
-// put(place, block, index of the sum, what load(pair of columns) gave). `step`: bytes of a channel. `channels`: from
-// the band's first on; ragged where they are no multiple of 8.
-template <int n, bool ragged, class E, int blocks, class Load, class Put>
-__device__ void store_columns(const Rows<E, blocks>& rows, std::int64_t step, int channels, const Load& load,
-                              const Put& put) {
-  const int own = channels - Sums<n>::column(0);
-  std::int64_t at = 0, others = 7 * step;
-  forget(step);  // or the compiler multiplies for every row and column
-  forget(others);
-  auto next = load(0);
-#pragma unroll
-  for (int i = 0; i < n / 8; ++i) {
-    if (8 * i >= channels) break;
-    const auto loaded = next;
-    if (i + 1 < n / 8) next = load(i + 1);
+// Writes sums of one phase, or of two neighbours along w, as elements of type E: 8 columns at a time, from the first
+// on.
+template <class E, int n, int joint, int blocks>
+class Writer {
+ public:
+  __device__ Writer(const ConvParams& p, const Item& item, const int (&phase)[3])
+      : rows_(rows_of<E, n, blocks>(p, item, phase)),
+        step_(p.to.step.c * size),
+        others_(7 * step_),
+        neighbour_(p.to.step.w * size),
+        channels_(p.out_channels - item.band * n),
+        paired_(joint == 2 && p.paired) {
+    forget(step_);  // or the compiler multiplies for every row and column
+    forget(others_);
+  }
+
+  // x: of the columns 8*i and on, by phase, block, row and column.
+  __device__ void put(int i, const float (&x)[joint][blocks][4]) {
+    if (8 * i >= channels_) return;
+    if (paired_) {
+      write(i, false,
+            [&](E* to, int r, int k) { put_pair(to, x[0][r / 2][r % 2 * 2 + k], x[joint - 1][r / 2][r % 2 * 2 + k]); });
+      return;
+    }
+    const auto each = [&](E* to, int r, int k) {
+      *to = element<E>(x[0][r / 2][r % 2 * 2 + k]);
+      if (joint == 2 && rows_.next[r])
+        *reinterpret_cast<E*>(reinterpret_cast<char*>(to) + neighbour_) =
+            element<E>(x[joint - 1][r / 2][r % 2 * 2 + k]);
+    };
+    if (channels_ % 8 == 0)
+      write(i, false, each);
+    else
+      write(i, true, each);
+  }
+
+ private:
+  static constexpr std::int64_t size = sizeof(E);
+
+  template <class Put>
+  __device__ void write(int i, bool ragged, const Put& put_one) {
+    const int own = channels_ - Sums<n>::column(i);
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
 #pragma unroll
       for (int r = 0; r < 2 * blocks; ++r)
-        if (rows.there[r] && (!ragged || 8 * i + k < own))
-          put(reinterpret_cast<E*>(rows.to[r] + at), r / 2, 4 * i + 2 * (r % 2) + k, loaded);
-      at += k == 0 ? step : others;
+        if (rows_.there[r] && (!ragged || k < own)) put_one(reinterpret_cast<E*>(rows_.to[r] + at_), r, k);
+      at_ += k == 0 ? step_ : others_;
     }
   }
-}
 
-// As elements of type E. Late: pairs go through the chain's last line as they are stored, be it there or not. Its
-// results fall into neighbouring registers, which sums would have to be moved to.
-template <class E, int n, bool late, int joint, int blocks>
-__device__ void store(const ConvParams& p, const Item& item, const int (&phase)[3], const Lines<n>& lines,
-                      const float (&x)[joint][blocks][n / 2]) {
-  constexpr std::int64_t size = sizeof(E);
-  const std::int64_t step = p.to.step.c * size;
-  const int channels = p.out_channels - item.band * n;
-  Rows<E, blocks> rows = rows_of<E, n, blocks>(p, item, phase);
-  if (joint == 2 && p.paired) {
-    const auto load = [&](int i) { return late ? lines.at(ShortChain::last, i) : float4{}; };
-    store_columns<n, false>(rows, step, channels, load, [&](E* to, int b, int i, const float4& line) {
-      const auto ended = [&](float v) {
-        return !late ? v : i % 2 == 0 ? fmaf(line.x, v, line.y) : fmaf(line.z, v, line.w);
-      };
-      put_pair(to, ended(x[0][b][i]), ended(x[joint - 1][b][i]));
-    });
-    return;
-  }
-#pragma unroll
-  for (int j = 0; j < joint; ++j) {
-    const auto nothing = [](int) { return 0; };
-    const auto put = [&](E* to, int b, int i, int) { *to = element<E>(x[j][b][i]); };
-    if (channels % 8 == 0)
-      store_columns<n, false>(rows, step, channels, nothing, put);
-    else
-      store_columns<n, true>(rows, step, channels, nothing, put);
-#pragma unroll
-    for (int r = 0; r < 2 * blocks; ++r) {
-      rows.there[r] = rows.next[r];
-      rows.to[r] += p.to.step.w * size;
-    }
-  }
-}
+  Rows<E, blocks> rows_;
+  std::int64_t step_, others_, neighbour_, at_ = 0;  // bytes
+  int channels_;                                     // from the band's first on
+  bool paired_;
+};
 
 }  // namespace convt::core::cuda::sm90
