@@ -59,10 +59,11 @@ __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned c
   }
 }
 
-// What consumers know of the rings. The same for all threads of a warp.
+// What consumers know of the rings. The same for all threads of a warp, but what each has seen.
 struct Feed {
   Ring halo, stage;
-  int turn = 0;  // parity
+  int turn = 0;         // parity
+  bool passed = false;  // the next stage was there when this thread looked
 };
 
 // Where in the halo tile a warpgroup's blocks meet the taps of a class, one after the other; in units of 16 bytes.
@@ -90,15 +91,19 @@ struct Walk {
 
 // What a warpgroup has open while products are under way.
 struct Open {
-  int tile = 0;       // of weights, the next one's place, in units of 16 bytes
-  int left = 0;       // tiles of this stage
-  int stages = 0;     // that it has not released: this one, and the one before
-  bool slot = false;  // nor the slot before this one
+  int tile = 0;     // of weights, the next one's place
+  int left = 0;     // tiles of this stage
+  int stage = -1;   // it has open; none
+  int behind = -1;  // the stage and
+  int slot = -1;    // the slot that are to be released when the products before the last tap's are done
 };
-// A stage, in all blocks that have a part in it.
+// A stage, in all blocks that have a part in it: a lane for each.
 __device__ inline void release_weights(const ConvParams& p, const Shared& shared, int stage) {
   const int lane = threadIdx.x % warp_threads;
   if (lane < p.cluster) arrive_at(lane, shared.weights_empty(stage));
+}
+__device__ inline void release_halo(const Shared& shared, int slot) {
+  if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot));
 }
 
 // The products of one chunk of channels; `offset` is of each block, in units of 16 bytes. Taps come in runs, of those
@@ -111,14 +116,17 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
   const Operand tile(shared.halo + feed.halo.place * p.slot_bytes, p.group_rows, p.row_bytes);
   const Operand weights(shared.weights, 8, p.row_bytes);
   Walk walk = first;
+  walk.place = tile.place;
   for (int left = c.taps; left > 0;) {
     if (open.left == 0) {
-      if (open.stages > 0) feed.stage.next();
-      wait_together(shared.weights_full(feed.stage.place), feed.stage.parity);
-      open.tile = feed.stage.place * p.stage_tiles * tile_units;
+      open.behind = open.stage;
+      open.stage = feed.stage.place;
+      wait_together(shared.weights_full(open.stage), feed.stage.parity, feed.passed);
+      feed.stage.next();
+      open.tile = weights.place + open.stage * p.stage_tiles * tile_units;
       open.left = p.stage_tiles;
-      ++open.stages;
     }
+    feed.passed = has_passed(shared.weights_full(feed.stage.place), feed.stage.parity);  // known when it is needed
     const int run = min(left, open.left);
     left -= run;
     open.left -= run;
@@ -130,23 +138,18 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
       for (int k = 0; k < steps; ++k)
 #pragma unroll
         for (int i = 0; i < blocks; ++i)
-          multiply<format, n>(sums[i], tile.moved(walk.place + offset[i] + k * step_units),
-                              weights.moved(open.tile + k * step_units));
+          multiply<format, n>(sums[i], tile.at(walk.place + offset[i] + k * step_units),
+                              weights.at(open.tile + k * step_units));
       multiply_commit();
       walk.next();
       open.tile += tile_units;
     }
-    // What was before the last tap is done.
-    if (open.stages < 2 && !open.slot) continue;
+    if (open.behind < 0 && open.slot < 0) continue;
     multiply_wait<1>();
-    if (open.stages == 2) {
-      release_weights(p, shared, feed.stage.before());
-      open.stages = 1;
-    }
-    if (open.slot && threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(feed.halo.before()));
-    open.slot = false;
+    if (open.behind >= 0) release_weights(p, shared, open.behind);
+    if (open.slot >= 0) release_halo(shared, open.slot);
+    open.behind = open.slot = -1;
   }
-  open.slot = !p.resident;
 }
 
 // f.operator()<steps>(), of 1 to 4 matrix instructions along a row.
@@ -171,17 +174,15 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   const int group = uniform(threadIdx.x / group_threads), row_units = p.row_bytes / 16;
   int offset[blocks];
 #pragma unroll
-  for (int b = 0; b < blocks; ++b) {
-    const int(&at)[3] = p.origin[group * blocks + b];
-    offset[b] = (c.row + (at[0] * p.axis[1].halo + at[1]) * p.axis[2].halo + at[2]) * row_units;
-  }
+  for (int b = 0; b < blocks; ++b) offset[b] = (c.row + p.block_row[group * blocks + b]) * row_units;
   const Walk first(p, c);
-  open.tile = c.first * p.chunks * n * row_units;
+  open.tile = Operand(shared.weights, 8, p.row_bytes).place + c.first * p.chunks * n * row_units;
   open.left = p.all_weights ? c.taps * p.chunks : 0;  // a class begins with a stage
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
     with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes,
                [&]<int steps>() { multiply_chunk<format, n, steps>(p, shared, c, first, offset, feed, open, sums); });
+    if (!p.resident) open.slot = feed.halo.place;
     feed.halo.next();
   }
 }
@@ -190,7 +191,7 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
 __device__ inline void release_tile(const ConvParams& p, const Shared& shared, Feed& feed) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
-    if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(feed.halo.place));
+    release_halo(shared, feed.halo.place);
     feed.halo.next();
   }
 }
@@ -219,7 +220,8 @@ __device__ void sum_phases(const ConvParams& p, const Shared& shared, int item, 
   }
   const int group = uniform(threadIdx.x / group_threads);
   const bool speaks = threadIdx.x % warp_threads == 0;
-  feed = {uniform(feed.halo), uniform(feed.stage), uniform(feed.turn)};
+  feed.halo = uniform(feed.halo);
+  feed.stage = uniform(feed.stage);
   Open open;
   // The first warpgroup begins; a barrier that nobody has passed counts as its first turn.
   if (p.turns) wait_together(shared.turn(group), feed.turn ^ (group == 0));
@@ -237,12 +239,9 @@ __device__ void sum_phases(const ConvParams& p, const Shared& shared, int item, 
   if (p.turns && speaks) arrive(shared.turn(1 - group));
   feed.turn ^= 1;
   multiply_wait<0>();
-  if (open.stages > 0) {
-    release_weights(p, shared, feed.stage.place);
-    feed.stage.next();
-  }
+  if (open.stage >= 0) release_weights(p, shared, open.stage);
+  if (open.slot >= 0) release_halo(shared, open.slot);
   if (p.resident) feed.halo = tile;
-  if (open.slot && speaks) arrive(shared.halo_empty(feed.halo.before()));
 }
 
 // Phase by phase to the output; neighbouring ones along w together.

@@ -259,16 +259,18 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     axis.inputs = std::max(clamp_inside(program_->convolution.input[own] - lead.position) - axis.lowest, 0);
     axis.step = steps[own];
     axis.shift_step = static_cast<int>(axis.taps.shift_step);
-    for (int r = 0, before = 0; r < axis.stride; ++r) {
-      axis.before[r] = before;
-      axis.count[r] = static_cast<int>(axis.taps.taps(r).count);
-      axis.shift[r] = static_cast<int>(axis.taps.taps(r).first_shift);
-      before += axis.count[r];
+    axis.shift_step = static_cast<int>(axis.taps.shift_step);
+    int behind = 1;  // taps of the axes behind this one
+    for (std::size_t other = a + 1; other < 3; ++other) behind *= static_cast<int>(g_.taps[tile.order[other]].kernel);
+    for (int j = 0; j < axis.stride; ++j) {
+      const int phase = (axis.lead + j) % axis.stride, wrapped = (axis.lead + j) / axis.stride;
+      const PhaseTaps taps = axis.taps.taps(phase);
+      axis.count[j] = static_cast<int>(taps.count);
+      axis.row[j] = marches ? 0 : wrapped - axis.first - static_cast<int>(taps.first_shift);
+      for (int r = 0; r < phase; ++r) axis.before[j] += static_cast<int>(axis.taps.taps(r).count) * behind;
     }
     from += lead.position * axis.step;
   }
-  p.axis[1].behind = static_cast<int>(g_.taps[2].kernel);
-  p.axis[0].behind = p.axis[1].behind * static_cast<int>(g_.taps[1].kernel);
   p.input = static_cast<const std::byte*>(job.input) + from * g_.element;
   p.there = job.input;
   p.image_step = in.n;
@@ -282,7 +284,10 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   p.blocks = depth * height * width;
   for (int b = 0; b < p.blocks; ++b) {
     const std::array<int, 3> at{b / (height * width), b / width % height, b % width};
-    for (std::size_t a = 0; a < 3; ++a) p.origin[b][a] = at[a] * (tile.size[a] / tile.blocks[a]);
+    for (std::size_t a = 0; a < 3; ++a) {
+      p.origin[b][a] = at[a] * (tile.size[a] / tile.blocks[a]);
+      p.block_row[b] = p.block_row[b] * p.axis[a].halo + p.origin[b][a];
+    }
   }
   p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
   const int line = p.axis[2].halo, plane = p.axis[1].halo * line;
@@ -299,8 +304,7 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   if (p.resident) return;
   for (const ConvAxis& axis : p.axis) {
     int phases = 0;
-    for (int j = 0; j < std::min(axis.stride, axis.size); ++j)
-      phases += axis.count[(axis.lead + j) % axis.stride] != 0 ? 1 : 0;
+    for (int j = 0; j < std::min(axis.stride, axis.size); ++j) phases += axis.count[j] != 0 ? 1 : 0;
     p.fills *= phases;
   }
 }

@@ -65,20 +65,25 @@ __device__ inline void wait(std::uint32_t barrier, int parity) {
       : "memory");
 }
 
-// By all threads of a warp, which stay together: what they know to be the same stays in uniform registers.
-__device__ inline bool has_passed(std::uint32_t barrier, int parity) {
-  unsigned done;
-  asm volatile(
-      "{\n.reg .pred passed;\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 passed, [%1], %2;\n"
-      "selp.u32 %0, 1, 0, passed;\n}"
-      : "=r"(done)
-      : "r"(barrier), "r"(parity)
-      : "memory");
-  return done != 0;
-}
-__device__ inline void wait_together(std::uint32_t barrier, int parity) {
-  while (!__all_sync(~0U, has_passed(barrier, parity))) continue;
+// Whether such a wait would end. try_: it may wait a while before it says no.
+#define CONVT_PASSED(how)                           \
+  unsigned done;                                    \
+  asm volatile(                                     \
+      "{\n.reg .pred passed;\n"                     \
+      "mbarrier." how                               \
+      ".parity.shared::cta.b64 passed, [%1], %2;\n" \
+      "selp.u32 %0, 1, 0, passed;\n}"               \
+      : "=r"(done)                                  \
+      : "r"(barrier), "r"(parity)                   \
+      : "memory");                                  \
+  return done != 0
+__device__ inline bool has_passed(std::uint32_t barrier, int parity) { CONVT_PASSED("test_wait"); }
+__device__ inline bool try_pass(std::uint32_t barrier, int parity) { CONVT_PASSED("try_wait"); }
+#undef CONVT_PASSED
+// By all threads of a warp, which stay together: what they know to be the same stays in uniform registers. `passed`:
+// what a thread knows already.
+__device__ inline void wait_together(std::uint32_t barrier, int parity, bool passed = false) {
+  while (!__all_sync(~0U, passed)) passed = try_pass(barrier, parity);
 }
 
 // An input, which is read about once, and on to the next. The compiler may neither take a value that it has instead,

@@ -53,8 +53,9 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
   const int row_units = p.row_bytes / 16;
   const Operand tile(shared.halo + slot.place * p.slot_bytes, p.group_rows, p.row_bytes);
   const Operand all_weights(shared.weights, 8, p.row_bytes);
-  int weights = chunk * p.taps * n * row_units;
+  int weights = all_weights.place + chunk * p.taps * n * row_units;
   Walk walk = first;
+  walk.place = tile.place;
 #pragma unroll 1
   for (int tap = p.taps; tap > 0; --tap) {
     multiply_begin();
@@ -62,8 +63,8 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
     for (int k = 0; k < steps; ++k)
 #pragma unroll
       for (int i = 0; i < blocks; ++i)
-        multiply<format, n>(sums[i], tile.moved(walk.place + offset[i] + k * step_units),
-                            all_weights.moved(weights + k * step_units));
+        multiply<format, n>(sums[i], tile.at(walk.place + offset[i] + k * step_units),
+                            all_weights.at(weights + k * step_units));
     multiply_commit();
     weights += n * row_units;
     walk.next();
@@ -97,12 +98,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
   const Walk first(p, c);
   int offset[blocks];  // of each block, in units of 16 bytes
 #pragma unroll
-  for (int b = 0; b < blocks; ++b) {
-    const int(&at)[3] = p.origin[group * blocks + b];
-    const int row =
-        (at[1] - p.axis[1].first - p.axis[1].shift[0]) * p.axis[2].halo + at[2] - p.axis[2].first - p.axis[2].shift[0];
-    offset[b] = row * (p.row_bytes / 16);
-  }
+  for (int b = 0; b < blocks; ++b) offset[b] = (c.row + p.block_row[group * blocks + b]) * (p.row_bytes / 16);
   Ring slot{p.slots};
   int band = -1;
   fill_lines<n, false>(p, 0, band, memory.behind);

@@ -12,13 +12,15 @@ enum class Format { tf32, f16, bf16 };
 // that are `group_rows` rows apart. It may begin at any row; the descriptor's base offset stays 0. Moves are in units
 // of 16 bytes: shared memory is smaller than what the field holds, so that a sum does.
 struct Operand {
-  std::uint32_t place, layout;
+  int place;
+  std::uint32_t layout;
 
   __device__ Operand(std::uint32_t address, int group_rows, int row_bytes)
-      : place((address & 0x3ffff) >> 4 | 1U << 16),  // beyond are bits of the block in its cluster
+      : place(static_cast<int>((address & 0x3ffff) >> 4 | 1U << 16)),  // beyond are bits of the block in its cluster
         layout((row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_rows * row_bytes) >> 4) {}
-  __device__ std::uint64_t moved(int units) const {
-    return static_cast<std::uint64_t>(layout) << 32 | (place + static_cast<std::uint32_t>(units));
+  // Its descriptor, had it this place.
+  __device__ std::uint64_t at(int other) const {
+    return static_cast<std::uint64_t>(layout) << 32 | static_cast<std::uint32_t>(other);
   }
 };
 

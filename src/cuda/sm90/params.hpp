@@ -40,9 +40,10 @@ struct ConvAxis {
   int first = 0;                                          // the halo tile begins so far from the tile's first position
   int lowest = 0, inputs = 1;                             // position `lowest` is input 0; so many inputs follow
   std::int64_t step = 0;                                  // from one input to the next, in elements
-  int count[most_stride] = {}, before[most_stride] = {};  // taps of a phase, and of all phases before it
-  int shift[most_stride] = {}, shift_step = 1;            // of a phase's first tap; from one tap to the next
-  int behind = 1;                                         // taps of all axes behind this one
+  // Of phases, counted from that of the box's first output: taps; taps of all axes behind this one and phases before;
+  // the input that position 0 meets through the first tap, from the halo tile's first on.
+  int count[most_stride] = {}, before[most_stride] = {}, row[most_stride] = {};
+  int shift_step = 1;  // from one tap to the next
 };
 
 // A chain that runs on accumulators in registers, in this order; every part of it may be missing.
@@ -110,6 +111,7 @@ struct ConvParams {
   int group_step[3] = {0, 0, 0};    // the same in positions
   int blocks = 1;                   // of a tile
   int origin[most_blocks][3] = {};  // of each block, in positions of the tile
+  int block_row[most_blocks] = {};  // the same in rows of the halo tile
   int slots = 1, slot_bytes = 0;    // of halo chunks
   int stages = 1, stage_tiles = 1;  // of weights; weight tiles of one stage
   bool resident = true;             // slots hold all chunks of a tile until its last phase

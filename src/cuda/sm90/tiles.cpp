@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t most_sizes = std::int64_t{1} << 24;  // of kernels, channels and shifts: far above what fits
 constexpr int most_group_rows = 2047;                       // of a descriptor's 14 bits of 16 bytes
 constexpr int stage_bytes = 16 << 10;
-constexpr int least_stages = 2, many_stages = 4;  // to work at all; to afford stages twice as large
+constexpr int least_stages = 2, many_stages = 3;  // to work at all; to afford stages twice as large
 constexpr int stages_ahead = 2;  // that come while one warpgroup multiplies by what the other has done with
 
 int round_up(int value, int to) { return (value + to - 1) / to * to; }

@@ -54,12 +54,11 @@ __device__ inline Class class_at(const ConvParams& p, int d, int h, int w) {
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
     const ConvAxis& axis = p.axis[a];
-    const int wrapped = axis.lead + number[a] >= axis.stride, phase = axis.lead + number[a] - wrapped * axis.stride;
-    c.first += c.taps * axis.before[phase] * axis.behind;
-    c.taps *= axis.count[phase];
-    c.row = c.row * axis.halo + wrapped - axis.first - axis.shift[phase];
-    if (a == 1) c.along_h = axis.count[phase];
-    if (a == 2) c.along_w = axis.count[phase];
+    c.first += c.taps * axis.before[number[a]];
+    c.taps *= axis.count[number[a]];
+    c.row = c.row * axis.halo + axis.row[number[a]];
+    if (a == 1) c.along_h = axis.count[number[a]];
+    if (a == 2) c.along_w = axis.count[number[a]];
   }
   return c;
 }

@@ -37,7 +37,8 @@ inline void fence_barrier_init() {}
 inline void arrive(std::uint32_t barrier) { hopper_model::arrive(barrier); }
 inline void arrive_expecting(std::uint32_t barrier, int bytes) { hopper_model::arrive(barrier, bytes); }
 inline void wait(std::uint32_t barrier, int parity) { hopper_model::wait(barrier, parity); }
-inline void wait_together(std::uint32_t barrier, int parity) {
+inline bool has_passed(std::uint32_t, int) { return false; }
+inline void wait_together(std::uint32_t barrier, int parity, bool = false) {
   hopper_model::wait(barrier, parity);
   hopper_model::sync_warp();
 }
