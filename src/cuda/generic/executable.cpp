@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/division.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "cuda/chain/launchers.hpp"
@@ -13,6 +14,8 @@
 
 namespace convt::core::cuda::generic {
 namespace {
+
+constexpr int least_strip = 4, strips_each = 4;  // pixels; for a multiprocessor
 
 // T is what is computed in.
 template <class T>
@@ -272,7 +275,12 @@ void GenericExecutable<T>::run_chain(const Frame& frame, const Spot& spot, const
     p.strips = frame.at(s_->strips);
     most_blocks = s_->strip_blocks;
   }
-  const std::int64_t columns = (slab.images.size() * slab.box.pixels() + p.strip_pixels - 1) / p.strip_pixels;
+  const std::int64_t pixels = slab.images.size() * slab.box.pixels();
+  // Few pixels in short strips: some for every multiprocessor.
+  while (p.strips == nullptr && p.strip_pixels > least_strip &&
+         pixels < std::int64_t{p.strip_pixels} * s_->device.multiprocessors * strips_each)
+    p.strip_pixels /= 2;
+  const std::int64_t columns = ceil_div(pixels, std::int64_t{p.strip_pixels});
   const std::int64_t splits = (channels + p.strip_channels - 1) / p.strip_channels;
   launch_chain<T>(p, {blocks_for(columns * splits, 1, most_blocks), frame.stream, chain_shared<T>(p)});
 }

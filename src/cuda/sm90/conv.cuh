@@ -62,7 +62,6 @@ __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned c
 // What consumers know of the rings. The same for all threads of a warp, but what each has seen.
 struct Feed {
   Ring halo, stage;
-  int turn = 0;         // parity
   bool passed = false;  // the next stage was there when this thread looked
 };
 
@@ -218,13 +217,9 @@ __device__ void sum_phases(const ConvParams& p, const Shared& shared, int item, 
         accumulate_carefully<typename Kind::Element, n, 1, blocks>(p, item, d, h, w + j, sums[j]);
     return;
   }
-  const int group = uniform(threadIdx.x / group_threads);
-  const bool speaks = threadIdx.x % warp_threads == 0;
   feed.halo = uniform(feed.halo);
   feed.stage = uniform(feed.stage);
   Open open;
-  // The first warpgroup begins; a barrier that nobody has passed counts as its first turn.
-  if (p.turns) wait_together(shared.turn(group), feed.turn ^ (group == 0));
   const Ring tile = feed.halo;
 #pragma unroll
   for (int j = 0; j < joint; ++j) {
@@ -235,9 +230,6 @@ __device__ void sum_phases(const ConvParams& p, const Shared& shared, int item, 
     accumulate<Kind::format, n>(p, shared, c, feed, open, sums[j]);
     if (j + 1 < joint) multiply_wait<0>();
   }
-  // The other warpgroup comes to its first products while the last ones here are under way.
-  if (p.turns && speaks) arrive(shared.turn(1 - group));
-  feed.turn ^= 1;
   multiply_wait<0>();
   if (open.stage >= 0) release_weights(p, shared, open.stage);
   if (open.slot >= 0) release_halo(shared, open.slot);

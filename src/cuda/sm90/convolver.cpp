@@ -162,14 +162,13 @@ std::string HopperConvolver::explain() const {
   const Tile& t = choice_.quick;
   const convt_dtype dtype = program_->asked->dtype;
   return fmt::format(
-      "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}{}",
+      "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
       dtype == CONVT_F32   ? "tf32"
       : dtype == CONVT_F16 ? "f16"
                            : "bf16",
       g_.columns, t.print(), t.slot_bytes >> 10, t.slots,
       t.resident || volume(program_->convolution.stride) == 1 ? "" : " (again for each phase)",
-      t.stage_tiles * g_.columns * (t.way == Way::march ? joined_taps : 1) * g_.row_bytes >> 10, t.stages,
-      t.turns ? ", warpgroups take turns" : "");
+      t.stage_tiles * g_.columns * (t.way == Way::march ? joined_taps : 1) * g_.row_bytes >> 10, t.stages);
 }
 
 // A pool whose windows are the phases of a position.
@@ -299,7 +298,6 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   p.stage_tiles = tile.stage_tiles;
   p.resident = tile.resident;
   p.all_weights = tile.all_weights;
-  p.turns = tile.turns;
   p.fills = 1;
   if (p.resident) return;
   for (const ConvAxis& axis : p.axis) {

@@ -27,19 +27,19 @@ inline constexpr int most_taps = 4096;     // of a kernel
 inline constexpr int shared_slack = 1024;  // to begin at a multiple of it
 inline constexpr int most_stages = 8, most_slots = 8;
 inline constexpr int most_cluster = 2;  // blocks
-inline constexpr int barrier_bytes = (2 * (most_slots + most_stages) + consumers) * 8;
+inline constexpr int barrier_bytes = 2 * (most_slots + most_stages) * 8;
 inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, beside barriers
 
 // One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride.
 struct ConvAxis {
   TapAxis taps;
   int stride = 1, lead = 0;
-  int size = 1;                                           // outputs
-  int tile = 1, tiles = 1;                                // positions of a tile; tiles of the box
-  int halo = 1;                                           // inputs of the halo tile
-  int first = 0;                                          // the halo tile begins so far from the tile's first position
-  int lowest = 0, inputs = 1;                             // position `lowest` is input 0; so many inputs follow
-  std::int64_t step = 0;                                  // from one input to the next, in elements
+  int size = 1;                // outputs
+  int tile = 1, tiles = 1;     // positions of a tile; tiles of the box
+  int halo = 1;                // inputs of the halo tile
+  int first = 0;               // the halo tile begins so far from the tile's first position
+  int lowest = 0, inputs = 1;  // position `lowest` is input 0; so many inputs follow
+  std::int64_t step = 0;       // from one input to the next, in elements
   // Of phases, counted from that of the box's first output: taps; taps of all axes behind this one and phases before;
   // the input that position 0 meets through the first tap, from the halo tile's first on.
   int count[most_stride] = {}, before[most_stride] = {}, row[most_stride] = {};
@@ -117,7 +117,6 @@ struct ConvParams {
   bool resident = true;             // slots hold all chunks of a tile until its last phase
   int fills = 1;                    // of the slots with a tile: one, or one for each phase that has taps
   bool all_weights = false;         // all weights are one stage, and stay
-  bool turns = false;               // stages hold a phase's weights: consumers multiply one after the other
   bool paired = false;              // outputs of two neighbouring phases are stored as one
   View to;
   ResultSteps results;

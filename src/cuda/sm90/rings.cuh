@@ -17,8 +17,6 @@ struct Shared {
   __device__ std::uint32_t weights_empty(int stage) const {
     return barriers + (2 * most_slots + most_stages + stage) * 8;
   }
-  // Consumers' turns: completed when the other warpgroup has issued its products.
-  __device__ std::uint32_t turn(int group) const { return barriers + (2 * (most_slots + most_stages) + group) * 8; }
 };
 
 // A block's shared memory: halo slots, stages of weights, items, and what is behind.
@@ -70,7 +68,6 @@ __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, 
     init_barrier(shared.weights_full(i), 1);
     init_barrier(shared.weights_empty(i), consumer_warps * p.cluster);
   }
-  for (int i = 0; i < consumers; ++i) init_barrier(shared.turn(i), consumer_warps / consumers);
   fence_barrier_init();
 }
 

@@ -15,7 +15,6 @@ constexpr std::int64_t most_sizes = std::int64_t{1} << 24;  // of kernels, chann
 constexpr int most_group_rows = 2047;                       // of a descriptor's 14 bits of 16 bytes
 constexpr int stage_bytes = 16 << 10;
 constexpr int least_stages = 2, many_stages = 3;  // to work at all; to afford stages twice as large
-constexpr int stages_ahead = 2;  // that come while one warpgroup multiplies by what the other has done with
 
 int round_up(int value, int to) { return (value + to - 1) / to * to; }
 
@@ -31,17 +30,6 @@ int fixed_bytes(const Geometry& g, Way way) {
   const int chain = way == Way::strip ? strip_bytes(consumers * block_rows, g.columns)
                                       : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
   return shared_slack + items_bytes + chain;
-}
-
-// Stages that the weights of the largest class take.
-int class_stages(const Geometry& g, int stage_tiles) {
-  std::int64_t taps = 1;
-  for (const TapAxis& axis : g.taps) {
-    std::int64_t most = 0;
-    for (std::int64_t r = 0; r < axis.stride; ++r) most = std::max(most, axis.taps(r).count);
-    taps *= most;
-  }
-  return static_cast<int>(ceil_div(taps * g.chunks, stage_tiles));
 }
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
@@ -66,8 +54,6 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
                      : behind_slots / (large * weights) >= many_stages ? large
                                                                        : tiles_of_stage(stage_bytes);
   tile.stages = std::min(behind_slots / (tile.stage_tiles * weights), tile.all_weights ? 1 : most_stages);
-  tile.turns = tile.way != Way::strip && tile.slots >= g.chunks &&
-               (tile.all_weights || class_stages(g, tile.stage_tiles) + stages_ahead <= tile.stages);
   tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stages * tile.stage_tiles * weights;
 }
 
@@ -104,8 +90,8 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo;
   const double longest = overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo;
-  // Where warpgroups take turns, one's results come while the other multiplies; alone it is not twice as fast.
-  const double behind = tile.turns ? std::max(0.6 * results - products / 2, 0.0) : results;
+  // One warpgroup's results come while the other multiplies; alone it is not twice as fast.
+  const double behind = std::max(0.6 * results - products / 2, 0.0);
   // What runs at the same time is in its way a little.
   const double item = longest + 0.1 * (all - longest) + behind;
   tile.seconds = std::ceil(items / device.multiprocessors) * item / device.clock;

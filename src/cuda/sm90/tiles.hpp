@@ -42,7 +42,7 @@ struct Tile {
   std::array<int, 3> size{1, 1, 1};           // in positions
   std::array<int, 3> halo{1, 1, 1};
   int halo_rows = 1, slots = 1, slot_bytes = 0, stages = 1, stage_tiles = 1;
-  bool resident = true, all_weights = false, turns = false;
+  bool resident = true, all_weights = false;
   int shared = 0;      // bytes of shared memory
   double seconds = 0;  // predicted
 
