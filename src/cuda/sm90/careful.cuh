@@ -28,7 +28,7 @@ template <class E, int n, int joined>
 __device__ __noinline__ void add_carefully(const ConvParams& p, int index, int d, int h, int w, int blocks,
                                            float* sums) {
   const Item item = item_at(p, index);
-  const Class c = joined > 1 ? Class{p.taps, 0, 0} : class_at(p, d, h, w);
+  const Class c = joined > 1 ? Class{p.taps, 0, 0, 0, 0} : class_at(p, d, h, w);
   const int channels = p.row_bytes / static_cast<int>(sizeof(E)), columns = joined * n;
   const int group = threadIdx.x / group_threads;
   const auto* const weights = static_cast<const E*>(p.weights) +

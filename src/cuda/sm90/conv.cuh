@@ -13,8 +13,6 @@
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr int consumer_registers = 176, producer_registers = 80;  // of 65536 / threads = 128
-
 // By one thread. Blocks of a cluster load a part of each stage for all of them.
 __device__ inline void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
   const auto* const all = static_cast<const unsigned char*>(p.weights);
@@ -49,13 +47,13 @@ __device__ inline void stream_weights(const ConvParams& p, const Shared& shared,
   }
 }
 
-template <class E>
-__device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned char* slots) {
+template <class E, int at_once>
+__device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned char* slots, const Team& team) {
   Ring slot{p.slots};
-  Filler filler{static_cast<int>(threadIdx.x) - consumers * group_threads, halo_warps * warp_threads};
+  Filler filler{static_cast<int>(threadIdx.x) - team.consumers * group_threads, team.halo_warps() * warp_threads};
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Corner corner = corner_of(p, item_at(p, i));
-    for (int fill = 0; fill < p.fills; ++fill) fill_box<E>(p, shared, corner, slots, slot, filler);
+    for (int fill = 0; fill < p.fills; ++fill) fill_box<E, at_once>(p, shared, corner, slots, slot, filler);
   }
 }
 
@@ -205,18 +203,19 @@ __device__ void clear(float (&sums)[blocks][n / 2]) {
 
 // The sums of neighbouring phases along w, of a number that occurs.
 template <class Kind, int joint>
-__device__ void sum_phases(const ConvParams& p, const Shared& shared, int item, int d, int h, int w, Feed& feed,
+__device__ void sum_phases(const ConvParams& p, const Memory& memory, int item, int d, int h, int w, Feed& feed,
                            float (&sums)[joint][Kind::blocks][Kind::columns / 2]) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
 #pragma unroll
   for (auto& phase : sums) clear<n, blocks>(phase);
-  if (shared.careful) {
+  if (uniform(memory.item->careful) != 0) {
 #pragma unroll
     for (int j = 0; j < joint; ++j)
       if (w + j < phases(p.axis[2]))
         accumulate_carefully<typename Kind::Element, n, 1, blocks>(p, item, d, h, w + j, sums[j]);
     return;
   }
+  const Shared& shared = memory.shared;
   feed.halo = uniform(feed.halo);
   feed.stage = uniform(feed.stage);
   Open open;
@@ -238,13 +237,13 @@ __device__ void sum_phases(const ConvParams& p, const Shared& shared, int item, 
 
 // Phase by phase to the output; neighbouring ones along w together.
 template <class Kind>
-__device__ void run_phases(const ConvParams& p, const Shared& shared, int item, Feed& feed, const Memory& memory) {
+__device__ void run_phases(const ConvParams& p, int item, Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
   for (int d = 0; d < phases(p.axis[0]); ++d)
     for (int h = 0; h < phases(p.axis[1]); ++h)
       for (int w = 0; w < phases(p.axis[2]); w += joint) {
         float sums[joint][blocks][n / 2];
-        sum_phases<Kind, joint>(p, shared, item, d, h, w, feed, sums);
+        sum_phases<Kind, joint>(p, memory, item, d, h, w, feed, sums);
         const int phase[3] = {d, h, w};
         if constexpr (Kind::way == Way::strip)
           finish_in_strip<n>(p, *memory.item, phase, sums[0][0], memory.behind);
@@ -255,14 +254,14 @@ __device__ void run_phases(const ConvParams& p, const Shared& shared, int item, 
 
 // All phases of a position into one result.
 template <class Kind>
-__device__ void run_folded(const ConvParams& p, const Shared& shared, int item, Feed& feed, const Memory& memory) {
+__device__ void run_folded(const ConvParams& p, int item, Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
   using E = typename Kind::Element;
   float folded[1][blocks][n / 2];
   start_fold<n>(p.fold, folded);
   for_each_phase(p, [&](int d, int h, int w) {
     float sums[1][blocks][n / 2];
-    sum_phases<Kind, 1>(p, shared, item, d, h, w, feed, sums);
+    sum_phases<Kind, 1>(p, memory, item, d, h, w, feed, sums);
     fold_phase<E>(p, lines_in<n>(memory.behind), sums, folded);
   });
   const int phase[3] = {0, 0, 0};
@@ -278,30 +277,33 @@ __device__ void consume(const ConvParams& p, const Memory& memory) {
   for (int item = blockIdx.x; item < p.items; item += gridDim.x) {
     keep_item(item_at(p, item), memory.item);
     if constexpr (Kind::way != Way::strip)
-      fill_lines<Kind::columns, Kind::way == Way::folded>(p, uniform(memory.item->band), band, memory.behind);
+      fill_lines<Kind::columns, Kind::way == Way::folded, Kind::team.consumers * group_threads>(
+          p, uniform(memory.item->band), band, memory.behind);
     if constexpr (Kind::way == Way::folded)
-      run_folded<Kind>(p, shared, item, feed, memory);
+      run_folded<Kind>(p, item, feed, memory);
     else
-      run_phases<Kind>(p, shared, item, feed, memory);
-    if (p.resident && !shared.careful) release_tile(p, shared, feed);
+      run_phases<Kind>(p, item, feed, memory);
+    if (p.resident && uniform(memory.item->careful) == 0) release_tile(p, shared, feed);
   }
 }
 
 template <class Kind>
-__global__ void __launch_bounds__(threads, 1) conv_kernel(const __grid_constant__ ConvParams p) {
+__global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __grid_constant__ ConvParams p) {
+  constexpr Team team = Kind::team;
+  constexpr int streamer = team.threads() - warp_threads;  // the last warp's first thread
   const int tile_bytes = Kind::columns * p.row_bytes;
-  const Memory memory(p, tile_bytes);
+  const Memory memory(p, tile_bytes, team.consumer_warps());
   const Shared& shared = memory.shared;
-  if (threadIdx.x == 0) init_barriers(p, shared, halo_warps);
+  if (threadIdx.x == 0) init_barriers(p, shared, team.halo_warps(), team.consumer_warps());
   sync_blocks(p);
-  if (threadIdx.x >= consumers * group_threads) {
-    give_registers<producer_registers>();
-    if (threadIdx.x < threads - warp_threads && !shared.careful)
-      fill_halos<typename Kind::Element>(p, shared, memory.slots);
-    else if (threadIdx.x == threads - warp_threads && !shared.careful)
+  if (threadIdx.x >= team.consumers * group_threads) {
+    give_registers<team.producer_registers>();
+    if (threadIdx.x < streamer && !shared.careful)
+      fill_halos < typename Kind::Element, team.producer_registers<80 ? 16 : 32>(p, shared, memory.slots, team);
+    else if (threadIdx.x == streamer && !shared.careful)
       stream_weights(p, shared, tile_bytes);
   } else {
-    take_registers<consumer_registers>();
+    take_registers<team.consumer_registers>();
     consume<Kind>(p, memory);
   }
   if (p.cluster > 1) sync_cluster();  // no block leaves while others may write to its shared memory

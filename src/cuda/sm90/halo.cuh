@@ -51,13 +51,13 @@ struct Filler {
   }
 };
 
-// One chunk of channels of a box. Lanes have neighbouring pixels; each loads 32 elements without conditions, so that
-// all of them are under way at once; `full` where all channels of the chunk are there.
-template <class E, int row_bytes, bool full>
+// One chunk of channels of a box. Lanes have neighbouring pixels; each loads so many elements without conditions, so
+// that all of them are under way at once; `full` where all channels of the chunk are there.
+template <class E, int loads, int row_bytes, bool full>
 __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
                           const Filler& filler) {
   constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), each = 16 / static_cast<int>(sizeof(E));
-  constexpr int at_once = channels < 32 ? channels : 32, rows = 32 / at_once;
+  constexpr int at_once = channels < loads ? channels : loads, rows = loads / at_once;
   const int there = min(channels, p.in_channels - chunk * channels);
   const std::int64_t channel_bytes = p.channel_step * static_cast<std::int64_t>(sizeof(E));
   const std::int64_t first_channel = static_cast<std::int64_t>(chunk) * channels * p.channel_step;
@@ -127,7 +127,7 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
 }
 
 // All chunks of a box, each to the ring's next slot.
-template <class E>
+template <class E, int loads>
 __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner& corner, unsigned char* slots,
                          Ring& slot, Filler& filler) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
@@ -137,11 +137,11 @@ __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner
     if (p.units)
       fill_units<E>(p, corner, chunk, to, filler);
     else if (p.row_bytes == 128)
-      full ? fill_rows<E, 128, true>(p, corner, chunk, to, filler)
-           : fill_rows<E, 128, false>(p, corner, chunk, to, filler);
+      full ? fill_rows<E, loads, 128, true>(p, corner, chunk, to, filler)
+           : fill_rows<E, loads, 128, false>(p, corner, chunk, to, filler);
     else
-      full ? fill_rows<E, 64, true>(p, corner, chunk, to, filler)
-           : fill_rows<E, 64, false>(p, corner, chunk, to, filler);
+      full ? fill_rows<E, loads, 64, true>(p, corner, chunk, to, filler)
+           : fill_rows<E, loads, 64, false>(p, corner, chunk, to, filler);
     filler.next(p.halo_rows);
     fence_async();
     __syncwarp();

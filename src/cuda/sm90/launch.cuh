@@ -11,17 +11,18 @@ struct KernelKind {
   using Element = E;
   static constexpr Format format = how;
   static constexpr Way way = which;
+  static constexpr Team team = team_of(which);
   static constexpr int columns = n, blocks = blocks_of(which, n), joint = which == Way::paired ? 2 : 1;
 };
 
 // Blocks of a cluster run at the same time, next to each other.
-inline void launch_cluster(void (*kernel)(ConvParams), const ConvParams& params, const Launch& how) {
+inline void launch_cluster(void (*kernel)(ConvParams), const Team& team, const ConvParams& params, const Launch& how) {
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {static_cast<unsigned>(params.cluster), 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(how.grid);
-  config.blockDim = dim3(threads);
+  config.blockDim = dim3(static_cast<unsigned>(team.threads()));
   config.dynamicSmemBytes = how.shared;
   config.stream = how.stream;
   config.attrs = &cluster;
@@ -44,7 +45,7 @@ void launch_kind(const ConvParams& params, const Launch& how) {
   // The same for every launch: other threads launch this kernel too.
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
         "the shared memory of Hopper's convolution");
-  launch_cluster(kernel, params, how);
+  launch_cluster(kernel, Kind::team, params, how);
 }
 
 template <class E, Format format, int n>

@@ -18,10 +18,22 @@ enum class Way : int {
   folded,  // all phases of a position, one after the other, into one result
   march,   // three neighbouring outputs along an axis at a time: march.cuh
 };
-constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
-constexpr int blocks_of(Way way, int columns) {
-  return way == Way::strip || (way == Way::march && columns == 64) ? 1 : 2;
+// Warpgroups of a block, and what each of their threads has of the 65536 / threads registers.
+struct Team {
+  int consumers, producers;
+  int consumer_registers, producer_registers;
+
+  CONVT_FN constexpr int threads() const { return (consumers + producers) * group_threads; }
+  CONVT_FN constexpr int consumer_warps() const { return consumers * group_warps; }
+  CONVT_FN constexpr int halo_warps() const { return producers * group_warps - 1; }  // one more streams weights
+};
+constexpr Team team_of(Way way) {
+  if (way == Way::strip) return {2, 2, 176, 80};
+  if (way == Way::march) return {2, 2, 168, 88};
+  return {4, 1, 112, 64};
 }
+constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
+constexpr int blocks_of(Way way, int columns) { return way == Way::march && columns < 64 ? 2 : 1; }
 
 void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launch& how);

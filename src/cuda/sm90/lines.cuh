@@ -13,9 +13,9 @@ template <int n>
 struct Lines {
   float2* data;
 
-  // By all consumers.
-  __device__ void fill(const ShortChain& chain, int band, int channels) const {
-    for (int i = threadIdx.x; i < ShortChain::places * n; i += block_threads) {
+  // By all consumers, so many threads.
+  __device__ void fill(const ShortChain& chain, int band, int channels, int threads) const {
+    for (int i = threadIdx.x; i < ShortChain::places * n; i += threads) {
       const ShortChain::Line& line = chain.lines[i / n];
       const int channel = band * n + i % n;
       float2 to{0, 0};
@@ -39,14 +39,14 @@ __device__ Lines<n> lines_in(unsigned char* memory, int number = 0) {
 }
 
 // For a band, if others are there. All consumers call it.
-template <int n, bool folded>
+template <int n, bool folded, int threads>
 __device__ void fill_lines(const ConvParams& p, int band, int& filled, unsigned char* memory) {
   if (filled >= 0 && (band == filled || !p.lines_by_channel)) return;
   filled = band;
-  sync_strip();
-  lines_in<n>(memory).fill(p.quick, band, p.out_channels);
-  if constexpr (folded) lines_in<n>(memory, 1).fill(p.behind, band, p.out_channels);
-  sync_strip();
+  sync_some<1, threads>();
+  lines_in<n>(memory).fill(p.quick, band, p.out_channels, threads);
+  if constexpr (folded) lines_in<n>(memory, 1).fill(p.behind, band, p.out_channels, threads);
+  sync_some<1, threads>();
 }
 
 // Of two columns, in both rows of every block: those at `first` and on.

@@ -11,8 +11,8 @@
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr int march_warps = producers * group_threads / warp_threads;  // that fill planes
-inline constexpr int march_consumer_registers = 168, march_producer_registers = 88;
+inline constexpr Team march_team = team_of(Way::march);
+inline constexpr int march_warps = march_team.producers * group_warps;  // that fill planes
 
 // The output planes of an item, and the input plane that completes one.
 struct March {
@@ -33,14 +33,14 @@ struct March {
 template <class E>
 __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
   Ring slot{p.slots};
-  Filler filler{static_cast<int>(threadIdx.x) - consumers * group_threads, march_warps * warp_threads};
+  Filler filler{static_cast<int>(threadIdx.x) - march_team.consumers * group_threads, march_warps * warp_threads};
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Item item = item_at(p, i);
     const March march(p, item);
     Corner corner = corner_of(p, item);
     march.for_each([&](int z) {
       corner.at[0] = z + march.to_input;
-      if (is_inside(p.axis[0], corner.at[0])) fill_box<E>(p, shared, corner, slots, slot, filler);
+      if (is_inside(p.axis[0], corner.at[0])) fill_box<E, 32>(p, shared, corner, slots, slot, filler);
     });
   }
 }
@@ -101,7 +101,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
   for (int b = 0; b < blocks; ++b) offset[b] = (c.row + p.block_row[group * blocks + b]) * (p.row_bytes / 16);
   Ring slot{p.slots};
   int band = -1;
-  fill_lines<n, false>(p, 0, band, memory.behind);
+  fill_lines<n, false, march_team.consumers * group_threads>(p, 0, band, memory.behind);
   if (!shared.careful) wait_together(shared.weights_full(0), 0);
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Item item = item_at(p, i);
@@ -134,19 +134,20 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 }
 
 template <class Kind>
-__global__ void __launch_bounds__(threads, 1) march_kernel(const __grid_constant__ ConvParams p) {
+__global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __grid_constant__ ConvParams p) {
+  constexpr int first_producer = march_team.consumers * group_threads;
   const int tile_bytes = joined_taps * Kind::columns * p.row_bytes;
-  const Memory memory(p, tile_bytes);
-  if (threadIdx.x == 0) init_barriers(p, memory.shared, march_warps);
+  const Memory memory(p, tile_bytes, march_team.consumer_warps());
+  if (threadIdx.x == 0) init_barriers(p, memory.shared, march_warps, march_team.consumer_warps());
   __syncthreads();
-  if (threadIdx.x >= consumers * group_threads) {
-    give_registers<march_producer_registers>();
+  if (threadIdx.x >= first_producer) {
+    give_registers<march_team.producer_registers>();
     if (memory.shared.careful) return;
-    if (threadIdx.x == consumers * group_threads) stream_weights(p, memory.shared, tile_bytes);
+    if (threadIdx.x == first_producer) stream_weights(p, memory.shared, tile_bytes);
     __syncwarp();
     fill_planes<typename Kind::Element>(p, memory.shared, memory.slots);
   } else {
-    take_registers<march_consumer_registers>();
+    take_registers<march_team.consumer_registers>();
     march_along<Kind>(p, memory);
   }
 }

@@ -12,13 +12,8 @@
 namespace convt::core::cuda::sm90 {
 
 inline constexpr int most_stride = 4;
-inline constexpr int consumers = 2;  // warpgroups
-inline constexpr int group_threads = 128;
-inline constexpr int consumer_warps = consumers * group_threads / warp_threads;
-inline constexpr int items_bytes = consumer_warps * 32;  // of shared memory: what consumers work on
-inline constexpr int producers = 2;
-inline constexpr int threads = (consumers + producers) * group_threads;
-inline constexpr int halo_warps = 7;       // of the producers; one more streams weights
+inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
+inline constexpr int item_bytes = 32;      // of shared memory: what a warp of consumers works on
 inline constexpr int step_bytes = 32;      // of a row, for one matrix instruction
 inline constexpr int block_rows = 64;      // positions of one matrix instruction
 inline constexpr int most_blocks = 4;      // of a tile

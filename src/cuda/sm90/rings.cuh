@@ -25,13 +25,13 @@ struct Memory {
   Item* item;  // that this warp of consumers works on: found once, as divisions are many instructions
   Shared shared;
 
-  __device__ Memory(const ConvParams& p, int tile_bytes) {
+  __device__ Memory(const ConvParams& p, int tile_bytes, int consumer_warps) {
     unsigned char* const dynamic = dynamic_shared();
     slots = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
     unsigned char* const weights = slots + p.slots * p.slot_bytes;
     unsigned char* const items = weights + p.stages * p.stage_tiles * tile_bytes;
-    item = reinterpret_cast<Item*>(items) + min(threadIdx.x / warp_threads, consumer_warps - 1);
-    behind = items + items_bytes;
+    item = reinterpret_cast<Item*>(items) + min(static_cast<int>(threadIdx.x) / warp_threads, consumer_warps - 1);
+    behind = items + consumer_warps * item_bytes;
     shared = {shared_address(slots), shared_address(weights), shared_address(shared_words<barrier_bytes / 8>()),
               *p.careful != 0};
   }
@@ -59,7 +59,7 @@ struct Ring {
 __device__ inline Ring uniform(const Ring& ring) { return {ring.size, uniform(ring.place), uniform(ring.parity)}; }
 
 // By one thread, before any other uses them.
-__device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_arrivals) {
+__device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_arrivals, int consumer_warps) {
   for (int i = 0; i < p.slots; ++i) {
     init_barrier(shared.halo_full(i), halo_arrivals);
     init_barrier(shared.halo_empty(i), consumer_warps);

@@ -111,14 +111,15 @@ class Writer {
     for (int k = 0; k < 2; ++k) {
 #pragma unroll
       for (int r = 0; r < 2 * blocks; ++r)
-        if (rows_.there[r] && (!ragged || k < own)) put_one(reinterpret_cast<E*>(rows_.to[r] + at_), r, k);
-      at_ += k == 0 ? step_ : others_;
+        if (rows_.there[r] && (!ragged || k < own)) put_one(reinterpret_cast<E*>(rows_.to[r]), r, k);
+#pragma unroll
+      for (char*& to : rows_.to) to += k == 0 ? step_ : others_;
     }
   }
 
   Rows<E, blocks> rows_;
-  std::int64_t step_, others_, neighbour_, at_ = 0;  // bytes
-  int channels_;                                     // from the band's first on
+  std::int64_t step_, others_, neighbour_;  // bytes
+  int channels_;                            // from the band's first on
   bool paired_;
 };
 

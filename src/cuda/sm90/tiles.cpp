@@ -27,9 +27,9 @@ double instruction_clocks(int columns) { return std::max(columns / 2.0, 16 + col
 
 // Bytes behind halo tiles and weights: a strip of both warpgroups' blocks or lines of short chains.
 int fixed_bytes(const Geometry& g, Way way) {
-  const int chain = way == Way::strip ? strip_bytes(consumers * block_rows, g.columns)
+  const int chain = way == Way::strip ? strip_bytes(team_of(way).consumers * block_rows, g.columns)
                                       : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
-  return shared_slack + items_bytes + chain;
+  return shared_slack + team_of(way).consumer_warps() * item_bytes + chain;
 }
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
@@ -64,8 +64,8 @@ constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 
 
 // Of filling a box of so many rows in lines of so many pixels. Each thread has 32 loads under way; lines begin anywhere
 // in a sector.
-double halo_clocks(const Geometry& g, int rows, int line) {
-  const double batches = rows / (32.0 * halo_warps) * g.chunks * (g.row_bytes / g.element) / 32.0;
+double halo_clocks(const Geometry& g, Way way, int rows, int line) {
+  const double batches = rows / (32.0 * team_of(way).halo_warps()) * g.chunks * (g.row_bytes / g.element) / 32.0;
   const double sectors = static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
   return std::max(std::ceil(batches) * load_latency, sectors);
 }
@@ -85,7 +85,7 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const double weights = tile.all_weights ? 0
                                           : static_cast<double>(g.tap_count()) * g.chunks * g.columns * g.row_bytes /
                                                 std::min(weight_rate, (tile.stages - 1) * stage / weight_latency);
-  const double halo = halo_clocks(g, tile.halo_rows, tile.halo[2]) * (tile.resident ? 1 : phases);
+  const double halo = halo_clocks(g, tile.way, tile.halo_rows, tile.halo[2]) * (tile.resident ? 1 : phases);
   const double results = positions * phases * g.columns / result_rate;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo;
@@ -141,8 +141,8 @@ bool march_order(const Geometry& g, std::array<std::size_t, 3>& order) {
 void predict_march(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
   const double products = taps * steps_of(g) * positions / block_rows * instruction_clocks(joined_taps * g.columns);
-  const double plane = std::max(products, halo_clocks(g, tile.halo_rows, tile.halo[2])) +
-                       positions * g.columns / result_rate / consumers;
+  const double plane = std::max(products, halo_clocks(g, tile.way, tile.halo_rows, tile.halo[2])) +
+                       positions * g.columns / result_rate / team_of(tile.way).consumers;
   const std::int64_t planes = g.output[tile.order[0]];
   double columns = static_cast<double>(g.batch);
   for (const int a : {1, 2})
@@ -190,7 +190,7 @@ std::vector<Tile> march_tiles(const Geometry& g, const DeviceProperties& device)
   std::array<std::size_t, 3> order{0, 1, 2};
   std::vector<Tile> tiles;
   if (!march_order(g, order)) return tiles;
-  const int blocks = consumers * blocks_of(Way::march, g.columns);
+  const int blocks = team_of(Way::march).consumers * blocks_of(Way::march, g.columns);
   for (const int axis : {1, 2})
     for (int h = 1; h <= blocks; h *= 2) tiles.push_back(march_tile(g, order, axis, {1, h, blocks / h}, device));
   return tiles;
@@ -270,7 +270,7 @@ std::string Tile::print() const {
 
 std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& device) {
   if (way == Way::march) return march_tiles(g, device);
-  const int blocks = consumers * blocks_of(way, g.columns);
+  const int blocks = team_of(way).consumers * blocks_of(way, g.columns);
   std::vector<Tile> tiles;
   for (int axis = 0; axis < 3; ++axis)
     for (int d = 1; d <= blocks; d *= 2)

@@ -15,8 +15,9 @@ __device__ inline int uniform(int value) { return __shfl_sync(~0U, value, 0); }
 // A tile of an image, and a band of output channels.
 struct alignas(16) Item {
   int image, band, tile[3];
+  int careful;  // not 0: some weight is not finite; here, as registers are short
 };
-static_assert(consumer_warps * sizeof(Item) == items_bytes);
+static_assert(sizeof(Item) == item_bytes);
 __device__ inline Item item_at(const ConvParams& p, int index) {
   forget(index);  // found again where it is needed: registers are short
   Item item;
@@ -30,6 +31,7 @@ __device__ inline Item item_at(const ConvParams& p, int index) {
     index /= p.axis[a].tiles;
   }
   item.image = index;
+  item.careful = *p.careful;
   return item;
 }
 
