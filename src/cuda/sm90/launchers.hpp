@@ -27,11 +27,20 @@ struct Team {
   CONVT_FN constexpr int consumer_warps() const { return consumers * group_warps; }
   CONVT_FN constexpr int halo_warps() const { return producers * group_warps - 1; }  // one more streams weights
 };
+// A block has the registers that it is launched with: a multiple of 8 for each thread. Whoever asks for more waits for
+// ever.
+constexpr bool has_registers(const Team& team) {
+  const int each = 65536 / team.threads() / 8 * 8;
+  return team.consumers * team.consumer_registers + team.producers * team.producer_registers <=
+         each * (team.consumers + team.producers);
+}
 constexpr Team team_of(Way way) {
   if (way == Way::strip) return {2, 2, 176, 80};
   if (way == Way::march) return {2, 2, 168, 88};
-  return {4, 1, 112, 64};
+  return {4, 1, 104, 64};
 }
+static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::march)) &&
+              has_registers(team_of(Way::single)));
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
 constexpr int blocks_of(Way way, int columns) { return way == Way::march && columns < 64 ? 2 : 1; }
 

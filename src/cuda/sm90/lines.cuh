@@ -15,7 +15,10 @@ struct Lines {
 
   // By all consumers, so many threads.
   __device__ void fill(const ShortChain& chain, int band, int channels, int threads) const {
-    for (int i = threadIdx.x; i < ShortChain::places * n; i += threads) {
+    int first = threadIdx.x;
+    forget(first);  // or what follows from it is kept from band to band
+#pragma unroll 1
+    for (int i = first; i < ShortChain::places * n; i += threads) {
       const ShortChain::Line& line = chain.lines[i / n];
       const int channel = band * n + i % n;
       float2 to{0, 0};

@@ -73,12 +73,10 @@ class Writer {
   __device__ Writer(const ConvParams& p, const Item& item, const int (&phase)[3])
       : rows_(rows_of<E, n, blocks>(p, item, phase)),
         step_(p.to.step.c * size),
-        others_(7 * step_),
         neighbour_(p.to.step.w * size),
         channels_(p.out_channels - item.band * n),
         paired_(joint == 2 && p.paired) {
     forget(step_);  // or the compiler multiplies for every row and column
-    forget(others_);
   }
 
   // x: of the columns 8*i and on, by phase, block, row and column.
@@ -111,15 +109,15 @@ class Writer {
     for (int k = 0; k < 2; ++k) {
 #pragma unroll
       for (int r = 0; r < 2 * blocks; ++r)
-        if (rows_.there[r] && (!ragged || k < own)) put_one(reinterpret_cast<E*>(rows_.to[r]), r, k);
-#pragma unroll
-      for (char*& to : rows_.to) to += k == 0 ? step_ : others_;
+        if (rows_.there[r] && (!ragged || k < own)) put_one(reinterpret_cast<E*>(rows_.to[r] + k * step_), r, k);
     }
+#pragma unroll
+    for (char*& to : rows_.to) to += 8 * step_;
   }
 
   Rows<E, blocks> rows_;
-  std::int64_t step_, others_, neighbour_;  // bytes
-  int channels_;                            // from the band's first on
+  std::int64_t step_, neighbour_;  // bytes
+  int channels_;                   // from the band's first on
   bool paired_;
 };
 
