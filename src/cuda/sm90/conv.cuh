@@ -127,20 +127,26 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
     const int run = min(left, open.left);
     left -= run;
     open.left -= run;
-    // Without loops inside a tap, whose ends would close groups of products.
-#pragma unroll 1
-    for (int tap = run; tap > 0; --tap) {
+    const auto multiply_taps = [&]<int taps>() {
       multiply_begin();
 #pragma unroll
-      for (int k = 0; k < steps; ++k)
+      for (int tap = 0; tap < taps; ++tap) {
 #pragma unroll
-        for (int i = 0; i < blocks; ++i)
-          multiply<format, n>(sums[i], tile.at(walk.place + offset[i] + k * step_units),
-                              weights.at(open.tile + k * step_units));
+        for (int k = 0; k < steps; ++k)
+#pragma unroll
+          for (int i = 0; i < blocks; ++i)
+            multiply<format, n>(sums[i], tile.at(walk.place + offset[i] + k * step_units),
+                                weights.at(open.tile + k * step_units));
+        walk.next();
+        open.tile += tile_units;
+      }
       multiply_commit();
-      walk.next();
-      open.tile += tile_units;
-    }
+    };
+    // Written out, as a loop's end closes a group of products: they begin when the ones before are done.
+    int taps = run;
+#pragma unroll 1
+    for (; taps >= 2; taps -= 2) multiply_taps.template operator()<2>();
+    if (taps > 0) multiply_taps.template operator()<1>();
     if (open.behind < 0 && open.slot < 0) continue;
     multiply_wait<1>();
     if (open.behind >= 0) release_weights(p, shared, open.behind);

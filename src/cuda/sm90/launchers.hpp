@@ -35,14 +35,16 @@ constexpr bool has_registers(const Team& team) {
          each * (team.consumers + team.producers);
 }
 constexpr Team team_of(Way way) {
-  if (way == Way::strip) return {2, 2, 176, 80};
   if (way == Way::march) return {2, 2, 168, 88};
-  return {4, 1, 104, 64};
+  if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
+  return {2, 2, 176, 80};
 }
 static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::march)) &&
-              has_registers(team_of(Way::single)));
+              has_registers(team_of(Way::single)) && has_registers(team_of(Way::paired)));
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
-constexpr int blocks_of(Way way, int columns) { return way == Way::march && columns < 64 ? 2 : 1; }
+constexpr int blocks_of(Way way, int columns) {
+  return way == Way::single || (way == Way::march && columns < 64) ? 2 : 1;
+}
 
 void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launch& how);

@@ -22,8 +22,9 @@ int strip_bytes(int pixels, int columns) {
   return strip_shared<float>(pixels) + columns * (pixels + 1) * static_cast<int>(sizeof(float));
 }
 
-// Of a matrix instruction: as many as its columns take, and at least what its rows take to read.
-double instruction_clocks(int columns) { return std::max(columns / 2.0, 16 + columns / 4.0); }
+// Of a matrix instruction: as many as its columns take, and at least what its rows take to read; among other work, more
+// (docs/hopper-notes.md).
+double instruction_clocks(int columns) { return 1.6 * std::max(columns / 2.0, 16 + columns / 4.0); }
 
 // Bytes behind halo tiles and weights: a strip of both warpgroups' blocks or lines of short chains.
 int fixed_bytes(const Geometry& g, Way way) {
@@ -60,7 +61,7 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
 // In clocks of one multiprocessor; rates were measured (docs/hopper-notes.md).
 constexpr double load_latency = 1400;    // of a load that many wait for
 constexpr double weight_latency = 2800;  // of a stage of weights, which all multiprocessors read at once
-constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 8;  // bytes, bytes, sums per clock
+constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 4;  // bytes, bytes, sums per clock
 
 // Of filling a box of so many rows in lines of so many pixels. Each thread has 32 loads under way; lines begin anywhere
 // in a sector.
@@ -90,10 +91,8 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo;
   const double longest = overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo;
-  // One warpgroup's results come while the other multiplies; alone it is not twice as fast.
-  const double behind = std::max(0.6 * results - products / 2, 0.0);
   // What runs at the same time is in its way a little.
-  const double item = longest + 0.1 * (all - longest) + behind;
+  const double item = longest + 0.1 * (all - longest) + results;
   tile.seconds = std::ceil(items / device.multiprocessors) * item / device.clock;
 }
 
