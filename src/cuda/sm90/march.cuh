@@ -8,10 +8,10 @@
 #pragma once
 
 #include "cuda/sm90/conv.cuh"
+#include "cuda/sm90/planes.cuh"
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr int march_warps = producers * group_threads / warp_threads;  // that fill planes
 inline constexpr int march_consumer_registers = 168, march_producer_registers = 88;
 
 // The output planes of an item, and the input plane that completes one.
@@ -30,17 +30,36 @@ struct March {
   }
 };
 
-template <class E>
-__device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
-  Ring slot{p.slots};
-  Filler filler{static_cast<int>(threadIdx.x) - consumers * group_threads, march_warps * warp_threads};
+// Every input plane of every item: f(the item's corner, at the plane), which `begin` makes of the corner.
+template <class Begin>
+__device__ void for_each_plane(const ConvParams& p, Begin&& begin) {
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Item item = item_at(p, i);
     const March march(p, item);
     Corner corner = corner_of(p, item);
+    auto fill = begin(corner);
     march.for_each([&](int z) {
       corner.at[0] = z + march.to_input;
-      if (is_inside(p.axis[0], corner.at[0])) fill_box<E>(p, shared, corner, slots, slot, filler);
+      if (is_inside(p.axis[0], corner.at[0])) fill(corner);
+    });
+  }
+}
+
+template <class E>
+__device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
+  Ring slot{p.slots};
+  if (can_share(p)) {
+    with_count<2, most_share_rows>(share_rows(p), [&]<int rows>() {
+      for_each_plane(p, [&](const Corner& first) {
+        return [&, share = Share<E, rows>(p, first)](const Corner& corner) {
+          fill_plane(p, shared, share, corner.at[0], slots, slot);
+        };
+      });
+    });
+  } else {
+    Filler filler{static_cast<int>(threadIdx.x) - consumers * group_threads, march_fillers};
+    for_each_plane(p, [&](const Corner&) {
+      return [&](const Corner& corner) { fill_box<E>(p, shared, corner, slots, slot, filler); };
     });
   }
 }
