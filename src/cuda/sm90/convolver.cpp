@@ -281,7 +281,13 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
 void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   const auto [depth, height, width] = tile.blocks;
   p.blocks = depth * height * width;
+  const int line = p.axis[2].halo, plane = p.axis[1].halo * line;
+  if (tile.run) p.run = (1 << 16) / line + 1;
   for (int b = 0; b < p.blocks; ++b) {
+    if (tile.run) {
+      p.block_row[b] = b * block_rows;
+      continue;
+    }
     const std::array<int, 3> at{b / (height * width), b / width % height, b % width};
     for (std::size_t a = 0; a < 3; ++a) {
       p.origin[b][a] = at[a] * (tile.size[a] / tile.blocks[a]);
@@ -289,7 +295,6 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
     }
   }
   p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
-  const int line = p.axis[2].halo, plane = p.axis[1].halo * line;
   p.group_rows = tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
   p.halo_rows = p.axis[0].halo * plane;
   p.slots = tile.slots;

@@ -142,7 +142,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 #pragma unroll
             for (int k = 0; k < n / 2; ++k) complete[0][b][k] = sums[b][k];
         }
-        finish<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p, *memory.item, phase, complete);
+        finish<typename Kind::Element, true>(p.quick, lines_in<n>(memory.behind), p, *memory.item, phase, complete);
       }
 #pragma unroll
       for (int b = 0; b < blocks; ++b)

@@ -107,8 +107,11 @@ struct ConvParams {
   int items = 1;        // tiles, as many as fill clusters, x bands
   int halo_rows = 1;
   // Of blocks of 64 rows: 8 groups of 8 positions along w.
-  int group_rows = 8;               // from one group to the next, in the halo tile
-  int group_step[3] = {0, 0, 0};    // the same in positions
+  int group_rows = 8;             // from one group to the next, in the halo tile
+  int group_step[3] = {0, 0, 0};  // the same in positions
+  // Where tiles are runs, rows of all blocks are neighbours in the halo tile instead, and some are no positions: row r
+  // is at r / axis[2].halo along h and at what is left along w. 2^16 / axis[2].halo, rounded up; 0 where they are not.
+  int run = 0;
   int blocks = 1;                   // of a tile
   int origin[most_blocks][3] = {};  // of each block, in positions of the tile
   int block_row[most_blocks] = {};  // the same in rows of the halo tile

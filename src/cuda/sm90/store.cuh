@@ -32,6 +32,28 @@ struct Rows {
   char* to[2 * blocks];
   bool there[2 * blocks], next[2 * blocks];  // the outputs of this phase and of the next one along w
 };
+// The outputs of one plane of a run.
+template <class E, int n, int blocks>
+__device__ Rows<E, blocks> rows_of_run(const ConvParams& p, const Item& item, int plane) {
+  Rows<E, blocks> rows;
+  int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = Sums<n>::column(0);
+  forget(group);  // rows are found again for each plane: registers are short
+  forget(row);
+  forget(column);
+  const Strides& step = p.to.step;
+  const int top = item.tile[1] * p.axis[1].tile, left = item.tile[2] * p.axis[2].tile;
+  const int height = min(p.axis[1].tile, p.axis[1].size - top), width = min(p.axis[2].tile, p.axis[2].size - left);
+  E* const to = static_cast<E*>(p.to.data) + item.image * step.n + plane * step.d + top * step.h + left * step.w +
+                column * step.c;
+#pragma unroll
+  for (int r = 0; r < 2 * blocks; ++r) {
+    const RunRow at(p, group * blocks + r / 2, row + r % 2 * 8);
+    rows.there[r] = at.h < height && at.w < width;
+    rows.next[r] = false;
+    rows.to[r] = reinterpret_cast<char*>(to + (at.h * step.h + at.w * step.w));
+  }
+  return rows;
+}
 // The outputs of one phase, or of all of a position's.
 template <class E, int n, int blocks>
 __device__ Rows<E, blocks> rows_of(const ConvParams& p, const Item& item, const int (&phase)[3]) {
@@ -66,12 +88,13 @@ __device__ Rows<E, blocks> rows_of(const ConvParams& p, const Item& item, const 
 }
 
 // Writes sums of one phase, or of two neighbours along w, as elements of type E: 8 columns at a time, from the first
-// on.
-template <class E, int n, int joint, int blocks>
+// on. Tiles may be runs where they march.
+template <class E, bool marches, int n, int joint, int blocks>
 class Writer {
  public:
   __device__ Writer(const ConvParams& p, const Item& item, const int (&phase)[3])
-      : rows_(rows_of<E, n, blocks>(p, item, phase)),
+      : rows_(marches && p.run != 0 ? rows_of_run<E, n, blocks>(p, item, item.tile[0] * p.axis[0].tile + phase[0])
+                                    : rows_of<E, n, blocks>(p, item, phase)),
         step_(p.to.step.c * size),
         others_(7 * step_),
         neighbour_(p.to.step.w * size),

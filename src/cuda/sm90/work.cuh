@@ -80,6 +80,16 @@ __device__ inline Class uniform(const Class& c) {
 __device__ inline int position_at(const ConvParams& p, int block, int row, int a) {
   return p.origin[block][a] + row / 8 * p.group_step[a] + (a == 2 ? row % 8 : 0);
 }
+// The same of a run, which has no more than 256 rows. Behind a line's positions are rows that are none.
+struct RunRow {
+  int h, w;
+
+  __device__ RunRow(const ConvParams& p, int block, int row) {
+    row += block * block_rows;
+    h = row * p.run >> 16;
+    w = row - h * p.axis[2].halo;
+  }
+};
 
 // Each thread has two rows of a block, n / 4 columns of each; four neighbouring threads have all columns of a row.
 template <int n>
