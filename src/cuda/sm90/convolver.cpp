@@ -248,10 +248,10 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     axis.stride = static_cast<int>(stride);
     axis.lead = static_cast<int>(lead.phase);
     axis.size = static_cast<int>(job.slab.box.size[own]);
-    axis.tile = tile.size[a];
+    const bool marches = tile.way == Way::march && a == 0;
+    axis.tile = marches ? axis.size : tile.size[a];
     axis.tiles = (axis.size - 1) / (axis.tile * axis.stride) + 1;
     const Reach reach = reach_of(axis.taps, lead.phase);
-    const bool marches = tile.way == Way::march && a == 0;
     axis.halo = marches ? 1 : static_cast<int>(tile.size[a] + reach.last - reach.first);
     axis.first = static_cast<int>(reach.first);
     axis.lowest = clamp_inside(-lead.position);
@@ -368,7 +368,8 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.results = result_steps(p, job.pool != nullptr);
   p.chain = job.chain;
   const int most = device_.multiprocessors / p.cluster * p.cluster;
-  const Launch how{static_cast<unsigned>(std::min(p.items, std::max(most, p.cluster))), job.stream,
+  const std::int64_t parts = std::int64_t{p.items} * (tile.way == Way::march ? p.axis[0].size : 1);
+  const Launch how{static_cast<unsigned>(std::min<std::int64_t>(parts, std::max(most, p.cluster))), job.stream,
                    static_cast<std::size_t>(tile.shared)};
   const convt_dtype dtype = program_->asked->dtype;
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;

@@ -14,15 +14,11 @@ namespace convt::core::cuda::sm90 {
 
 inline constexpr int march_consumer_registers = 168, march_producer_registers = 88;
 
-// The output planes of an item, and the input plane that completes one.
+// Output planes of a tile, one after the other, and the input plane that completes one.
 struct March {
-  int first, end, to_input;
+  int tile, first, end, to_input;
 
-  __device__ March(const ConvParams& p, const Item& item)
-      : first(item.tile[0] * p.axis[0].tile),
-        end(min(first + p.axis[0].tile, p.axis[0].size)),
-        to_input(p.axis[0].first + joined_taps - 1) {}
-  // Every plane, from the first that belongs to some output of the item: f(the output plane that it completes).
+  // Every plane, from the first that belongs to some of these outputs: f(the output plane that it completes).
   template <class F>
   __device__ void for_each(F&& f) const {
 #pragma unroll 1
@@ -30,19 +26,39 @@ struct March {
   }
 };
 
-// Every input plane of every item: f(the item's corner, at the plane), which `begin` makes of the corner.
+// Where blocks' parts of the planes of all tiles begin: they are equal, so that blocks end together.
+struct PlaneOfTile {
+  int tile, plane;
+
+  __device__ PlaneOfTile(const ConvParams& p, int block) {
+    const int planes = p.axis[0].size, blocks = gridDim.x;
+    const std::int64_t all = static_cast<std::int64_t>(p.tiles) * planes, each = all / blocks;
+    const std::int64_t at = each * block + min(block, static_cast<int>(all - each * blocks));
+    tile = uniform(static_cast<int>(at / planes));
+    plane = uniform(static_cast<int>(at % planes));
+  }
+};
+template <class F>
+__device__ void for_each_march(const ConvParams& p, F&& f) {
+  const PlaneOfTile begin(p, blockIdx.x), end(p, blockIdx.x + 1);
+#pragma unroll 1
+  for (int tile = begin.tile; tile <= end.tile; ++tile) {
+    const int first = tile == begin.tile ? begin.plane : 0, behind = tile == end.tile ? end.plane : p.axis[0].size;
+    if (first < behind) f(March{tile, first, behind, p.axis[0].first + joined_taps - 1});
+  }
+}
+
+// Every input plane of a block: f(the corner of its box), which `begin` makes of the tile's corner.
 template <class Begin>
 __device__ void for_each_plane(const ConvParams& p, Begin&& begin) {
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const Item item = item_at(p, i);
-    const March march(p, item);
-    Corner corner = corner_of(p, item);
+  for_each_march(p, [&](const March& march) {
+    Corner corner = corner_of(p, item_at(p, march.tile));
     auto fill = begin(corner);
     march.for_each([&](int z) {
       corner.at[0] = z + march.to_input;
       if (is_inside(p.axis[0], corner.at[0])) fill(corner);
     });
-  }
+  });
 }
 
 template <class E>
@@ -122,20 +138,18 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
   int band = -1;
   fill_lines<n, false>(p, 0, band, memory.behind);
   if (!shared.careful) wait_together(shared.weights_full(0), 0);
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const Item item = item_at(p, i);
-    const March march(p, item);
-    keep_item(item, memory.item);
+  for_each_march(p, [&](const March& march) {
+    keep_item(item_at(p, march.tile), memory.item);
     float sums[blocks][all / 2];
     clear<all, blocks>(sums);
     march.for_each([&](int z) {
       if (!shared.careful && is_inside(p.axis[0], z + march.to_input))
         multiply_plane<Kind::format, all, blocks>(p, shared, first, offset, slot, sums);
       if (z >= march.first) {
-        const int phase[3] = {z - march.first, 0, 0};  // of stride 1: so far behind the tile's first output
+        const int phase[3] = {z, 0, 0};  // of stride 1: so far behind the tile's first output
         float complete[1][blocks][n / 2];
         if (shared.careful) {
-          accumulate_carefully<typename Kind::Element, n, joined_taps, blocks>(p, i, phase[0], 0, 0, complete[0]);
+          accumulate_carefully<typename Kind::Element, n, joined_taps, blocks>(p, march.tile, z, 0, 0, complete[0]);
         } else {
 #pragma unroll
           for (int b = 0; b < blocks; ++b)
@@ -149,7 +163,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 #pragma unroll
         for (int k = 0; k < all / 2; ++k) sums[b][k] = k + n / 2 < all / 2 ? sums[b][(k + n / 2) % (all / 2)] : 0.0f;
     });
-  }
+  });
 }
 
 template <class Kind>

@@ -93,7 +93,7 @@ template <class E, bool marches, int n, int joint, int blocks>
 class Writer {
  public:
   __device__ Writer(const ConvParams& p, const Item& item, const int (&phase)[3])
-      : rows_(marches && p.run != 0 ? rows_of_run<E, n, blocks>(p, item, item.tile[0] * p.axis[0].tile + phase[0])
+      : rows_(marches && p.run != 0 ? rows_of_run<E, n, blocks>(p, item, phase[0])
                                     : rows_of<E, n, blocks>(p, item, phase)),
         step_(p.to.step.c * size),
         others_(7 * step_),

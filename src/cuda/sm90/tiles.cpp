@@ -142,30 +142,25 @@ bool march_order(const Geometry& g, std::array<std::size_t, 3>& order) {
 // Of a tile that marches, in matrix instructions.
 int march_rows(const Geometry& g) { return consumers * blocks_of(Way::march, g.columns) * block_rows; }
 
-// Planes of an item, by what all items would cost: few planes begin often, many leave multiprocessors idle at the end.
 void predict_march(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
   const double products = taps * steps_of(g) * march_rows(g) / block_rows * instruction_clocks(joined_taps * g.columns);
   const double plane = std::max(products, halo_clocks(g, tile.halo_rows, tile.halo[2])) +
                        positions * g.columns / result_rate / consumers;
-  const std::int64_t planes = g.output[tile.order[0]];
+  const auto planes = static_cast<double>(g.output[tile.order[0]]);
   double columns = static_cast<double>(g.batch);
-  for (const int a : {1, 2})
-    columns *= static_cast<double>(
-        ceil_div(g.output[tile.order[static_cast<std::size_t>(a)]], tile.size[static_cast<std::size_t>(a)]));
-  for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(planes, 32); ++parts) {
-    const std::int64_t each = ceil_div(planes, parts);
-    const double rounds = std::ceil(columns * static_cast<double>(ceil_div(planes, each)) / device.multiprocessors);
-    const double seconds = rounds * static_cast<double>(each + joined_taps - 1) * plane / device.clock;
-    if (parts > 1 && seconds >= tile.seconds) continue;
-    tile.seconds = seconds;
-    tile.size[0] = static_cast<int>(each);
-  }
+  for (const std::size_t a : {1U, 2U}) columns *= static_cast<double>(ceil_div(g.output[tile.order[a]], tile.size[a]));
+  // A block has equal parts of all columns' planes. It begins with a few more planes in each column that it meets.
+  const double each = std::ceil(columns * planes / device.multiprocessors);
+  const bool whole = columns / device.multiprocessors == std::floor(columns / device.multiprocessors);
+  const double begins = whole ? each / planes : std::ceil((each - 1) / planes) + 1;
+  tile.seconds = (each + begins * (joined_taps - 1)) * plane / device.clock;
 }
 
 // Of a tile whose positions are known: the rest.
 Tile march_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
   tile.way = Way::march;
+  tile.size[0] = static_cast<int>(std::min(g.output[tile.order[0]], most_sizes));
   std::int64_t halo = 1;
   for (const std::size_t a : {1U, 2U}) {
     tile.halo[a] = tile.size[a] + g.span[tile.order[a]];
