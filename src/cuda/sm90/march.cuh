@@ -12,7 +12,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr int march_consumer_registers = 168, march_producer_registers = 88;
+inline constexpr int march_consumer_registers = 144, march_producer_registers = 112;
 
 // Output planes of a tile, one after the other, and the input plane that completes one.
 struct March {
@@ -48,36 +48,36 @@ __device__ void for_each_march(const ConvParams& p, F&& f) {
   }
 }
 
-// Every input plane of a block: f(the corner of its box), which `begin` makes of the tile's corner.
-template <class Begin>
-__device__ void for_each_plane(const ConvParams& p, Begin&& begin) {
-  for_each_march(p, [&](const March& march) {
-    Corner corner = corner_of(p, item_at(p, march.tile));
-    auto fill = begin(corner);
-    march.for_each([&](int z) {
-      corner.at[0] = z + march.to_input;
-      if (is_inside(p.axis[0], corner.at[0])) fill(corner);
-    });
-  });
-}
+// The input planes of a march that are inside the image: neighbours.
+struct Inputs {
+  int first, count;
 
-template <class E>
+  __device__ Inputs(const ConvAxis& axis, const March& march)
+      : first(max(march.first - (joined_taps - 1) + march.to_input, axis.lowest)),
+        count(min(march.end + march.to_input, axis.lowest + axis.inputs) - first) {}
+};
+
+template <class E, int blocks>
 __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
+  constexpr int most = blocks + 1;  // rows of a share: what tiles have, but for long thin ones
   Ring slot{p.slots};
-  if (can_share(p)) {
-    with_count<2, most_share_rows>(share_rows(p), [&]<int rows>() {
-      for_each_plane(p, [&](const Corner& first) {
-        return [&, share = Share<E, rows>(p, first)](const Corner& corner) {
-          fill_plane(p, shared, share, corner.at[0], slots, slot);
-        };
+  if (can_share(p, most)) {
+    with_count<2, most>(share_rows(p), [&]<int rows>() {
+      for_each_march(p, [&](const March& march) {
+        const Inputs inputs(p.axis[0], march);
+        const Share<E, rows> share(p, corner_of(p, item_at(p, march.tile)));
+        if (inputs.count > 0) PlaneFiller<E, rows>(p, shared, share, slots, slot).fill(inputs.first, inputs.count);
       });
     });
-  } else {
-    Filler filler{static_cast<int>(threadIdx.x) - consumers * group_threads, march_fillers};
-    for_each_plane(p, [&](const Corner&) {
-      return [&](const Corner& corner) { fill_box<E>(p, shared, corner, slots, slot, filler); };
-    });
+    return;
   }
+  Filler filler{static_cast<int>(threadIdx.x) - consumers * group_threads, march_fillers};
+  for_each_march(p, [&](const March& march) {
+    const Inputs inputs(p.axis[0], march);
+    Corner corner = corner_of(p, item_at(p, march.tile));
+    corner.at[0] = inputs.first;
+    for (int i = 0; i < inputs.count; ++i, ++corner.at[0]) fill_box<E>(p, shared, corner, slots, slot, filler);
+  });
 }
 
 // One chunk of channels of a plane; the slot before it is released when its products are done.
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(threads, 1) march_kernel(const __grid_constant
     if (memory.shared.careful) return;
     if (threadIdx.x == consumers * group_threads) stream_weights(p, memory.shared, tile_bytes);
     __syncwarp();
-    fill_planes<typename Kind::Element>(p, memory.shared, memory.slots);
+    fill_planes<typename Kind::Element, Kind::blocks>(p, memory.shared, memory.slots);
   } else {
     take_registers<march_consumer_registers>();
     march_along<Kind>(p, memory);

@@ -20,6 +20,7 @@ inline constexpr int producers = 2;
 inline constexpr int threads = (consumers + producers) * group_threads;
 inline constexpr int halo_warps = 7;       // of the producers; one more streams weights
 inline constexpr int step_bytes = 32;      // of a row, for one matrix instruction
+inline constexpr int group_channels = 8;   // that threads load at once where tiles march
 inline constexpr int block_rows = 64;      // positions of one matrix instruction
 inline constexpr int most_blocks = 4;      // of a tile
 inline constexpr int joined_taps = 3;      // of the axis that tiles march along; see march.cuh
@@ -101,10 +102,11 @@ struct ConvParams {
   int row_bytes = 128;  // 64 or 128: of a pixel's part of one chunk of input channels, and of an output channel's
   int chunks = 1;       // of input channels
   int last_steps = 1;   // matrix instructions along the last chunk; the others have row_bytes / step_bytes
-  int bands = 1;        // of output channels
-  int cluster = 1;      // blocks that share one stream of weights: each loads a part for all
-  int tiles = 1;        // of all images
-  int items = 1;        // tiles, as many as fill clusters, x bands
+  int groups = 1, last_groups = 1;  // of 8 channels, in half a chunk and in half of the last one: planes.cuh
+  int bands = 1;                    // of output channels
+  int cluster = 1;                  // blocks that share one stream of weights: each loads a part for all
+  int tiles = 1;                    // of all images
+  int items = 1;                    // tiles, as many as fill clusters, x bands
   int halo_rows = 1;
   // Of blocks of 64 rows: 8 groups of 8 positions along w.
   int group_rows = 8;             // from one group to the next, in the halo tile

@@ -9,12 +9,10 @@ namespace convt::core::cuda::sm90 {
 inline constexpr int march_warps = producers * group_threads / warp_threads;  // that fill planes
 inline constexpr int march_fillers = march_warps * warp_threads;
 
-// Of each thread, at most: those of a share are unrolled.
-inline constexpr int most_share_rows = 3;
 __device__ inline int share_rows(const ConvParams& p) { return (2 * p.halo_rows + march_fillers - 1) / march_fillers; }
-// Whether threads can have shares: there are not too many rows, and some pixel is inside.
-__device__ inline bool can_share(const ConvParams& p) {
-  return !p.units && share_rows(p) <= most_share_rows && p.axis[1].inputs > 0 && p.axis[2].inputs > 0;
+// Whether threads can have shares, of so many rows at most: some pixel is inside.
+__device__ inline bool can_share(const ConvParams& p, int most) {
+  return !p.units && share_rows(p) <= most && p.axis[1].inputs > 0 && p.axis[2].inputs > 0;
 }
 
 // What a thread fills of every plane of a tile: rows, each with one half of a chunk's channels, as whole rows would be
@@ -47,74 +45,134 @@ struct Share {
   }
 };
 
-// One chunk of channels of a plane, `groups` of 8 for each half. A thread has all loads of a group under way at once;
-// `full` where all channels are there, else so many.
+// What a thread loads at once: 8 channels of each row of its share, all without conditions.
+template <class E, int rows>
+using Group = E[rows][group_channels];
+
+// A group of all those that planes have, one after the other.
+struct GroupPlace {
+  int first = 0, group = 0;  // the chunk's first channel; of each of its halves
+
+  __device__ bool in_last(const ConvParams& p) const { return first + 2 * p.groups * group_channels >= p.in_channels; }
+  __device__ int groups(const ConvParams& p) const { return in_last(p) ? p.last_groups : p.groups; }
+  // Whether all channels of the chunk are there.
+  __device__ bool full(const ConvParams& p) const { return first + 2 * groups(p) * group_channels <= p.in_channels; }
+  __device__ int channel(const ConvParams& p, bool second) const {  // of the chunk
+    return ((second ? groups(p) : 0) + group) * group_channels;
+  }
+  __device__ bool ends(const ConvParams& p) const { return group + 1 == groups(p); }  // the chunk
+  // True where a plane ends.
+  __device__ bool next(const ConvParams& p) {
+    if (!ends(p)) {
+      ++group;
+      return false;
+    }
+    const bool over = in_last(p);
+    first = over ? 0 : first + 2 * p.groups * group_channels;
+    group = 0;
+    return over;
+  }
+};
+
+// `plane`: its offset, in elements.
 template <bool full, class E, int rows>
-__device__ void fill_share(const ConvParams& p, const Share<E, rows>& share, std::int64_t first, int there, int groups,
-                           unsigned char* slot) {
-  constexpr int size = sizeof(E), each = 16 / size, at_once = 8;
-  const std::int64_t channel_bytes = p.channel_step * size;
-  const E* from[rows];
-  int channel[rows];
+__device__ void load_group(const ConvParams& p, const Share<E, rows>& share, const GroupPlace& at, std::int64_t plane,
+                           Group<E, rows>& x) {
+  const std::int64_t channel_bytes = p.channel_step * static_cast<std::int64_t>(sizeof(E));
 #pragma unroll
   for (int i = 0; i < rows; ++i) {
-    channel[i] = (share.place[i] & Share<E, rows>::second) != 0 ? groups * at_once : 0;
-    from[i] = share.from[i] + (first + (full ? channel[i] : min(channel[i], there - 1)) * p.channel_step);
+    int place = share.place[i];
+    forget(place);  // or what its bits tell is kept: registers are short
+    const int channel = at.first + at.channel(p, (place & Share<E, rows>::second) != 0);
+    const E* from = share.from[i] + (plane + (full ? channel : min(channel, p.in_channels - 1)) * p.channel_step);
+    int left = p.in_channels - channel;
+    if (!full) forget(left);  // or all comparisons are kept
+#pragma unroll
+    for (int c = 0; c < group_channels; ++c) x[i][c] = load_next(from, full || c + 1 < left ? channel_bytes : 0);
   }
-#pragma unroll 1
-  for (int g = 0; g < groups; ++g) {
-    E x[rows][at_once];
+}
+template <bool full, class E, int rows>
+__device__ void store_group(const ConvParams& p, const Share<E, rows>& share, const GroupPlace& at, Group<E, rows>& x,
+                            unsigned char* slot) {
+  constexpr int size = sizeof(E), each = 16 / size;
 #pragma unroll
-    for (int i = 0; i < rows; ++i) {
-      int left = there - channel[i];
-      if (!full) forget(left);  // or all comparisons are kept
+  for (int i = 0; i < rows; ++i) {
+    int place = share.place[i];
+    forget(place);
+    const unsigned mask = (place & Share<E, rows>::inside) != 0 ? ~0U : 0U;
+    const int channel = at.channel(p, (place & Share<E, rows>::second) != 0), to = (place & -16) ^ channel * size;
+    int left = p.in_channels - at.first - channel;
+    if (!full) forget(left);
 #pragma unroll
-      for (int c = 0; c < at_once; ++c) x[i][c] = load_next(from[i], full || c + 1 < left ? channel_bytes : 0);
-    }
+    for (int c = 0; c < group_channels; c += each) {
 #pragma unroll
-    for (int i = 0; i < rows; ++i) {
-      const unsigned mask = (share.place[i] & Share<E, rows>::inside) != 0 ? ~0U : 0U;
-      const int to = (share.place[i] & -16) ^ channel[i] * size;
-      int left = there - channel[i];
-      if (!full) forget(left);
-#pragma unroll
-      for (int c = 0; c < at_once; c += each) {
-#pragma unroll
-        for (int k = c; k < c + each; ++k)
-          if (!full && k >= left) x[i][k] = E{};
-        const uint4 unit = rounded_vector(x[i] + c);
-        if (i + 1 < rows || (share.place[i] & Share<E, rows>::absent) == 0)  // only the last one may be
-          *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
-                                                               unit.w & mask};
-      }
-      channel[i] += at_once;
+      for (int k = c; k < c + each; ++k)
+        if (!full && k >= left) x[i][k] = E{};
+      const uint4 unit = rounded_vector(x[i] + c);
+      if (i + 1 < rows || (place & Share<E, rows>::absent) == 0)  // only the last one may be
+        *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
+                                                             unit.w & mask};
     }
   }
 }
 
-// All chunks of a plane, each to the ring's next slot.
+// Neighbouring planes of a tile, each chunk to the ring's next slot. The next group is under way while one is stored.
 template <class E, int rows>
-__device__ void fill_plane(const ConvParams& p, const Shared& shared, const Share<E, rows>& share, int z,
-                           unsigned char* slots, Ring& slot) {
-  constexpr int step_groups = step_bytes / static_cast<int>(sizeof(E)) / 8;
-  for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    const int steps = chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes;
-    const int groups = (steps * step_groups + 1) / 2, first = chunk * (p.row_bytes / static_cast<int>(sizeof(E)));
-    const int there = p.in_channels - first;
-    const std::int64_t from = z * p.axis[0].step + first * p.channel_step;
-    wait(shared.halo_empty(slot.place), slot.parity ^ 1);
-    unsigned char* const to = slots + slot.place * p.slot_bytes;
-    if (2 * groups * 8 <= there)
-      fill_share<true>(p, share, from, there, groups, to);
-    else
-      fill_share<false>(p, share, from, there, groups, to);
-    fence_async();
-    __syncwarp();
-    int lane = threadIdx.x % warp_threads;
-    forget(lane);  // or a predicate is kept
-    if (lane == 0) arrive(shared.halo_full(slot.place));
-    slot.next();
+class PlaneFiller {
+ public:
+  __device__ PlaneFiller(const ConvParams& p, const Shared& shared, const Share<E, rows>& share, unsigned char* slots,
+                         Ring& slot)
+      : p_(p), shared_(shared), share_(share), slots_(slots), slot_(slot) {}
+
+  __device__ void fill(int first, int planes) {
+    plane_ = first * p_.axis[0].step;
+    Group<E, rows> even, odd;
+    int left = planes * ((p_.chunks - 1) * p_.groups + p_.last_groups);
+    load(even);
+#pragma unroll 1
+    while (true) {
+      if (left > 1) load(odd);
+      store(even);
+      if (left > 2) load(even);
+      if (left > 1) store(odd);
+      left -= 2;
+      if (left <= 0) return;
+    }
   }
-}
+
+ private:
+  __device__ void load(Group<E, rows>& x) {
+    if (loaded_.full(p_))
+      load_group<true>(p_, share_, loaded_, plane_, x);
+    else
+      load_group<false>(p_, share_, loaded_, plane_, x);
+    if (loaded_.next(p_)) plane_ += p_.axis[0].step;
+  }
+  __device__ void store(Group<E, rows>& x) {
+    if (stored_.group == 0) wait(shared_.halo_empty(slot_.place), slot_.parity ^ 1);
+    unsigned char* const to = slots_ + slot_.place * p_.slot_bytes;
+    if (stored_.full(p_))
+      store_group<true>(p_, share_, stored_, x, to);
+    else
+      store_group<false>(p_, share_, stored_, x, to);
+    if (stored_.ends(p_)) {
+      fence_async();
+      __syncwarp();
+      int lane = threadIdx.x % warp_threads;
+      forget(lane);  // or a predicate is kept
+      if (lane == 0) arrive(shared_.halo_full(slot_.place));
+      slot_.next();
+    }
+    stored_.next(p_);
+  }
+
+  const ConvParams& p_;
+  const Shared& shared_;
+  const Share<E, rows>& share_;
+  unsigned char* slots_;
+  Ring& slot_;
+  GroupPlace loaded_, stored_;  // the next ones to be
+  std::int64_t plane_ = 0;      // that is loaded, in elements
+};
 
 }  // namespace convt::core::cuda::sm90
