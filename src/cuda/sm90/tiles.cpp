@@ -64,12 +64,14 @@ constexpr double load_latency = 1400;    // of a load that many wait for
 constexpr double weight_latency = 2800;  // of a stage of weights, which all multiprocessors read at once
 constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 8;  // bytes, bytes, sums per clock
 
-// Of filling a box of so many rows in lines of so many pixels. Each thread has 32 loads under way; lines begin anywhere
-// in a sector.
+// Of the loads of a box of so many rows in lines of so many pixels, which begin anywhere in a sector.
+double sector_clocks(const Geometry& g, int rows, int line) {
+  return static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
+}
+// Of filling it. Each thread has 32 loads under way.
 double halo_clocks(const Geometry& g, int rows, int line) {
   const double batches = rows / (32.0 * halo_warps) * g.chunks * (g.row_bytes / g.element) / 32.0;
-  const double sectors = static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
-  return std::max(std::ceil(batches) * load_latency, sectors);
+  return std::max(std::ceil(batches) * load_latency, sector_clocks(g, rows, line));
 }
 
 double steps_of(const Geometry& g) { return (g.chunks - 1) * g.row_bytes / step_bytes + g.last_steps; }
@@ -142,11 +144,19 @@ bool march_order(const Geometry& g, std::array<std::size_t, 3>& order) {
 // Of a tile that marches, in matrix instructions.
 int march_rows(const Geometry& g) { return consumers * blocks_of(Way::march, g.columns) * block_rows; }
 
+// Of filling one plane. Threads have 8 channels of a few rows under way, and others while they store these: planes.cuh.
+double plane_clocks(const Geometry& g, const Tile& tile) {
+  const double all = halo_clocks(g, tile.halo_rows, tile.halo[2]);
+  const int most = (blocks_of(Way::march, g.columns) + 1) * producers * group_threads / 2;
+  if (tile.halo_rows > most) return all;
+  const double groups = steps_of(g) * step_bytes / g.element / group_channels / 2;
+  return std::max(std::ceil(groups) * load_latency / 2, sector_clocks(g, tile.halo_rows, tile.halo[2]));
+}
+
 void predict_march(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
   const double products = taps * steps_of(g) * march_rows(g) / block_rows * instruction_clocks(joined_taps * g.columns);
-  const double plane = std::max(products, halo_clocks(g, tile.halo_rows, tile.halo[2])) +
-                       positions * g.columns / result_rate / consumers;
+  const double plane = std::max(products, plane_clocks(g, tile)) + positions * g.columns / result_rate / consumers;
   const auto planes = static_cast<double>(g.output[tile.order[0]]);
   double columns = static_cast<double>(g.batch);
   for (const std::size_t a : {1U, 2U}) columns *= static_cast<double>(ceil_div(g.output[tile.order[a]], tile.size[a]));
