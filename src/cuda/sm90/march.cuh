@@ -26,25 +26,30 @@ struct March {
   }
 };
 
-// Where blocks' parts of the planes of all tiles begin: they are equal, so that blocks end together.
+// Tiles of which there are too few for all blocks share their planes evenly, so that blocks end together: where a
+// block's part begins.
 struct PlaneOfTile {
   int tile, plane;
 
-  __device__ PlaneOfTile(const ConvParams& p, int block) {
-    const int planes = p.axis[0].size, blocks = gridDim.x;
-    const std::int64_t all = static_cast<std::int64_t>(p.tiles) * planes, each = all / blocks;
-    const std::int64_t at = each * block + min(block, static_cast<int>(all - each * blocks));
-    tile = uniform(static_cast<int>(at / planes));
-    plane = uniform(static_cast<int>(at % planes));
+  __device__ PlaneOfTile(const ConvParams& p, int tiles, int block) {
+    const std::int64_t at = static_cast<std::int64_t>(tiles) * p.axis[0].size * block / static_cast<int>(gridDim.x);
+    tile = uniform(static_cast<int>(at / p.axis[0].size));
+    plane = uniform(static_cast<int>(at % p.axis[0].size));
   }
 };
+// Whole tiles first, neighbours at the same time, as they have inputs in common; then a part of those that are left.
 template <class F>
 __device__ void for_each_march(const ConvParams& p, F&& f) {
-  const PlaneOfTile begin(p, blockIdx.x), end(p, blockIdx.x + 1);
+  const int block = blockIdx.x, blocks = gridDim.x, rounds = p.tiles / blocks, whole = rounds * blocks;
+  const PlaneOfTile begin(p, p.tiles - whole, block), end(p, p.tiles - whole, block + 1);
+  const int last = end.tile - begin.tile;
 #pragma unroll 1
-  for (int tile = begin.tile; tile <= end.tile; ++tile) {
-    const int first = tile == begin.tile ? begin.plane : 0, behind = tile == end.tile ? end.plane : p.axis[0].size;
-    if (first < behind) f(March{tile, first, behind, p.axis[0].first + joined_taps - 1});
+  for (int i = 0; i <= rounds + last; ++i) {
+    const int part = i - rounds;
+    const int first = part == 0 ? begin.plane : 0, behind = part == last ? end.plane : p.axis[0].size;
+    if (first < behind)
+      f(March{part < 0 ? block + i * blocks : whole + begin.tile + part, first, behind,
+              p.axis[0].first + joined_taps - 1});
   }
 }
 

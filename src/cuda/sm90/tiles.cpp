@@ -160,10 +160,10 @@ void predict_march(const Geometry& g, const DeviceProperties& device, Tile& tile
   const auto planes = static_cast<double>(g.output[tile.order[0]]);
   double columns = static_cast<double>(g.batch);
   for (const std::size_t a : {1U, 2U}) columns *= static_cast<double>(ceil_div(g.output[tile.order[a]], tile.size[a]));
-  // A block has equal parts of all columns' planes. It begins with a few more planes in each column that it meets.
+  // Whole columns, and an equal part of those that are left. Each begins with a few planes more.
   const double each = std::ceil(columns * planes / device.multiprocessors);
-  const bool whole = columns / device.multiprocessors == std::floor(columns / device.multiprocessors);
-  const double begins = whole ? each / planes : std::ceil((each - 1) / planes) + 1;
+  const double rounds = std::floor(columns / device.multiprocessors);
+  const double begins = rounds + (columns > rounds * device.multiprocessors ? 2 : 0);
   tile.seconds = (each + begins * (joined_taps - 1)) * plane / device.clock;
 }
 
