@@ -361,6 +361,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   const auto groups = [&](int steps) { return (steps * step_bytes / g_.element / group_channels + 1) / 2; };
   p.groups = groups(g_.row_bytes / step_bytes);
   p.last_groups = groups(g_.last_steps);
+  p.plane_groups = (g_.chunks - 1) * p.groups + p.last_groups;
   p.bands = g_.bands;
   p.tiles = p.images * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
   p.cluster = tile.all_weights || p.tiles == 1 ? 1 : most_cluster;

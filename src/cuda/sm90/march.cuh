@@ -40,12 +40,14 @@ struct PlaneOfTile {
 // Whole tiles first, neighbours at the same time, as they have inputs in common; then a part of those that are left.
 template <class F>
 __device__ void for_each_march(const ConvParams& p, F&& f) {
-  const int block = blockIdx.x, blocks = gridDim.x, rounds = p.tiles / blocks, whole = rounds * blocks;
-  const PlaneOfTile begin(p, p.tiles - whole, block), end(p, p.tiles - whole, block + 1);
-  const int last = end.tile - begin.tile;
 #pragma unroll 1
-  for (int i = 0; i <= rounds + last; ++i) {
-    const int part = i - rounds;
+  for (int i = 0;; ++i) {
+    int tiles = p.tiles;
+    forget(tiles);  // all of this is found again for each tile: registers are short
+    const int block = blockIdx.x, blocks = gridDim.x, rounds = uniform(tiles / blocks), whole = rounds * blocks;
+    const PlaneOfTile begin(p, tiles - whole, block), end(p, tiles - whole, block + 1);
+    const int part = i - rounds, last = end.tile - begin.tile;
+    if (part > last) return;
     const int first = part == 0 ? begin.plane : 0, behind = part == last ? end.plane : p.axis[0].size;
     if (first < behind)
       f(March{part < 0 ? block + i * blocks : whole + begin.tile + part, first, behind,

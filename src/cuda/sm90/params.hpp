@@ -102,11 +102,12 @@ struct ConvParams {
   int row_bytes = 128;  // 64 or 128: of a pixel's part of one chunk of input channels, and of an output channel's
   int chunks = 1;       // of input channels
   int last_steps = 1;   // matrix instructions along the last chunk; the others have row_bytes / step_bytes
-  int groups = 1, last_groups = 1;  // of 8 channels, in half a chunk and in half of the last one: planes.cuh
-  int bands = 1;                    // of output channels
-  int cluster = 1;                  // blocks that share one stream of weights: each loads a part for all
-  int tiles = 1;                    // of all images
-  int items = 1;                    // tiles, as many as fill clusters, x bands
+  // Of 8 channels: in half a chunk, in half of the last one, in halves of all (planes.cuh).
+  int groups = 1, last_groups = 1, plane_groups = 1;
+  int bands = 1;    // of output channels
+  int cluster = 1;  // blocks that share one stream of weights: each loads a part for all
+  int tiles = 1;    // of all images
+  int items = 1;    // tiles, as many as fill clusters, x bands
   int halo_rows = 1;
   // Of blocks of 64 rows: 8 groups of 8 positions along w.
   int group_rows = 8;             // from one group to the next, in the halo tile

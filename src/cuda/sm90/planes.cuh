@@ -38,9 +38,9 @@ struct Share {
         const ConvAxis& axis = p.axis[a];
         const int x = corner.at[a] + at[a];
         is_there &= is_inside(axis, x);
-        int last = axis.lowest + axis.inputs - 1;
-        forget(last);  // as well
-        from[i] += min(max(x, axis.lowest), last) * axis.step;
+        int inputs = axis.inputs;
+        forget(inputs);  // as well
+        from[i] += (axis.lowest + min(max(x - axis.lowest, 0), inputs - 1)) * axis.step;
       }
       place[i] |= (is_there ? inside : 0) | (half >= p.halo_rows ? second : 0) | (half >= 2 * p.halo_rows ? absent : 0);
     }
@@ -130,7 +130,7 @@ class PlaneFiller {
     plane_ = first * p_.axis[0].step;
     Group<E, rows> even, odd;
     forget(loaded_.first);  // or what follows the first group is found for all tiles, and kept
-    int left = planes * ((p_.chunks - 1) * p_.groups + p_.last_groups);
+    int left = planes * p_.plane_groups;
     load(even);
 #pragma unroll 1
     while (true) {
