@@ -13,10 +13,13 @@ __device__ const E* input_at(const ConvParams& p, const Item& item, const int (&
                              int tap) {
   const E* from = static_cast<const E*>(p.input) + item.image * p.image_step;
   bool inside = true;
+  const RunRow in_run(p, block, row);
+  const int at[3] = {0, in_run.h, in_run.w};
   for (int a = 0; a < 3; ++a) {
     const ConvAxis& axis = p.axis[a];
     const int wrapped = axis.stride == 1 ? axis.lead + phase[a] : axis.lead + phase[a] >= axis.stride;
-    const int x = item.tile[a] * axis.tile + position_at(p, block, row, a) + wrapped - p.shifts[3 * tap + a];
+    const int position = p.run != 0 ? at[a] : position_at(p, block, row, a);
+    const int x = item.tile[a] * axis.tile + position + wrapped - p.shifts[3 * tap + a];
     inside &= static_cast<unsigned>(x - axis.lowest) < static_cast<unsigned>(axis.inputs);
     from += x * axis.step;
   }

@@ -248,10 +248,10 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     axis.stride = static_cast<int>(stride);
     axis.lead = static_cast<int>(lead.phase);
     axis.size = static_cast<int>(job.slab.box.size[own]);
-    axis.tile = tile.size[a];
+    const bool marches = tile.way == Way::march && a == 0;
+    axis.tile = marches ? axis.size : tile.size[a];
     axis.tiles = (axis.size - 1) / (axis.tile * axis.stride) + 1;
     const Reach reach = reach_of(axis.taps, lead.phase);
-    const bool marches = tile.way == Way::march && a == 0;
     axis.halo = marches ? 1 : static_cast<int>(tile.size[a] + reach.last - reach.first);
     axis.first = static_cast<int>(reach.first);
     axis.lowest = clamp_inside(-lead.position);
@@ -281,7 +281,13 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
 void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   const auto [depth, height, width] = tile.blocks;
   p.blocks = depth * height * width;
+  const int line = p.axis[2].halo, plane = p.axis[1].halo * line;
+  if (tile.run) p.run = (1 << 16) / line + 1;
   for (int b = 0; b < p.blocks; ++b) {
+    if (tile.run) {
+      p.block_row[b] = b * block_rows;
+      continue;
+    }
     const std::array<int, 3> at{b / (height * width), b / width % height, b % width};
     for (std::size_t a = 0; a < 3; ++a) {
       p.origin[b][a] = at[a] * (tile.size[a] / tile.blocks[a]);
@@ -289,7 +295,6 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
     }
   }
   p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
-  const int line = p.axis[2].halo, plane = p.axis[1].halo * line;
   p.group_rows = tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
   p.halo_rows = p.axis[0].halo * plane;
   p.slots = tile.slots;
@@ -353,6 +358,10 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.row_bytes = g_.row_bytes;
   p.chunks = g_.chunks;
   p.last_steps = g_.last_steps;
+  const auto groups = [&](int steps) { return (steps * step_bytes / g_.element / group_channels + 1) / 2; };
+  p.groups = groups(g_.row_bytes / step_bytes);
+  p.last_groups = groups(g_.last_steps);
+  p.plane_groups = (g_.chunks - 1) * p.groups + p.last_groups;
   p.bands = g_.bands;
   p.tiles = p.images * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
   p.cluster = tile.all_weights || p.tiles == 1 ? 1 : most_cluster;
@@ -363,7 +372,8 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.results = result_steps(p, job.pool != nullptr);
   p.chain = job.chain;
   const int most = device_.multiprocessors / p.cluster * p.cluster;
-  const Launch how{static_cast<unsigned>(std::min(p.items, std::max(most, p.cluster))), job.stream,
+  const std::int64_t parts = std::int64_t{p.items} * (tile.way == Way::march ? p.axis[0].size : 1);
+  const Launch how{static_cast<unsigned>(std::min<std::int64_t>(parts, std::max(most, p.cluster))), job.stream,
                    static_cast<std::size_t>(tile.shared)};
   const convt_dtype dtype = program_->asked->dtype;
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;

@@ -35,7 +35,7 @@ constexpr bool has_registers(const Team& team) {
          each * (team.consumers + team.producers);
 }
 constexpr Team team_of(Way way) {
-  if (way == Way::march) return {2, 2, 168, 88};
+  if (way == Way::march) return {2, 2, 144, 112};
   if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
   return {2, 2, 176, 80};
 }

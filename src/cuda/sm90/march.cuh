@@ -8,21 +8,15 @@
 #pragma once
 
 #include "cuda/sm90/conv.cuh"
+#include "cuda/sm90/planes.cuh"
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr Team march_team = team_of(Way::march);
-inline constexpr int march_warps = march_team.producers * group_warps;  // that fill planes
-
-// The output planes of an item, and the input plane that completes one.
+// Output planes of a tile, one after the other, and the input plane that completes one.
 struct March {
-  int first, end, to_input;
+  int tile, first, end, to_input;
 
-  __device__ March(const ConvParams& p, const Item& item)
-      : first(item.tile[0] * p.axis[0].tile),
-        end(min(first + p.axis[0].tile, p.axis[0].size)),
-        to_input(p.axis[0].first + joined_taps - 1) {}
-  // Every plane, from the first that belongs to some output of the item: f(the output plane that it completes).
+  // Every plane, from the first that belongs to some of these outputs: f(the output plane that it completes).
   template <class F>
   __device__ void for_each(F&& f) const {
 #pragma unroll 1
@@ -30,19 +24,65 @@ struct March {
   }
 };
 
-template <class E>
-__device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
-  Ring slot{p.slots};
-  Filler filler{static_cast<int>(threadIdx.x) - march_team.consumers * group_threads, march_warps * warp_threads};
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const Item item = item_at(p, i);
-    const March march(p, item);
-    Corner corner = corner_of(p, item);
-    march.for_each([&](int z) {
-      corner.at[0] = z + march.to_input;
-      if (is_inside(p.axis[0], corner.at[0])) fill_box<E, 32>(p, shared, corner, slots, slot, filler);
-    });
+// Tiles of which there are too few for all blocks share their planes evenly, so that blocks end together: where a
+// block's part begins.
+struct PlaneOfTile {
+  int tile, plane;
+
+  __device__ PlaneOfTile(const ConvParams& p, int tiles, int block) {
+    const std::int64_t at = static_cast<std::int64_t>(tiles) * p.axis[0].size * block / static_cast<int>(gridDim.x);
+    tile = uniform(static_cast<int>(at / p.axis[0].size));
+    plane = uniform(static_cast<int>(at % p.axis[0].size));
   }
+};
+// Whole tiles first, neighbours at the same time, as they have inputs in common; then a part of those that are left.
+template <class F>
+__device__ void for_each_march(const ConvParams& p, F&& f) {
+#pragma unroll 1
+  for (int i = 0;; ++i) {
+    int tiles = p.tiles;
+    forget(tiles);  // all of this is found again for each tile: registers are short
+    const int block = blockIdx.x, blocks = gridDim.x, rounds = uniform(tiles / blocks), whole = rounds * blocks;
+    const PlaneOfTile begin(p, tiles - whole, block), end(p, tiles - whole, block + 1);
+    const int part = i - rounds, last = end.tile - begin.tile;
+    if (part > last) return;
+    const int first = part == 0 ? begin.plane : 0, behind = part == last ? end.plane : p.axis[0].size;
+    if (first < behind)
+      f(March{part < 0 ? block + i * blocks : whole + begin.tile + part, first, behind,
+              p.axis[0].first + joined_taps - 1});
+  }
+}
+
+// The input planes of a march that are inside the image: neighbours.
+struct Inputs {
+  int first, count;
+
+  __device__ Inputs(const ConvAxis& axis, const March& march)
+      : first(max(march.first - (joined_taps - 1) + march.to_input, axis.lowest)),
+        count(min(march.end + march.to_input, axis.lowest + axis.inputs) - first) {}
+};
+
+template <class E, int blocks>
+__device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
+  constexpr int most = blocks + 1;  // rows of a share: what tiles have, but for long thin ones
+  Ring slot{p.slots};
+  if (can_share(p, most)) {
+    with_count<2, most>(share_rows(p), [&]<int rows>() {
+      for_each_march(p, [&](const March& march) {
+        const Inputs inputs(p.axis[0], march);
+        const Share<E, rows> share(p, corner_of(p, item_at(p, march.tile)));
+        if (inputs.count > 0) PlaneFiller<E, rows>(p, shared, share, slots, slot).fill(inputs.first, inputs.count);
+      });
+    });
+    return;
+  }
+  Filler filler{static_cast<int>(threadIdx.x) - march_team.consumers * group_threads, march_fillers};
+  for_each_march(p, [&](const March& march) {
+    const Inputs inputs(p.axis[0], march);
+    Corner corner = corner_of(p, item_at(p, march.tile));
+    corner.at[0] = inputs.first;
+    for (int i = 0; i < inputs.count; ++i, ++corner.at[0]) fill_box<E, 32>(p, shared, corner, slots, slot, filler);
+  });
 }
 
 // One chunk of channels of a plane; the slot before it is released when its products are done.
@@ -103,34 +143,32 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
   int band = -1;
   fill_lines<n, false, march_team.consumers * group_threads>(p, 0, band, memory.behind);
   if (!shared.careful) wait_together(shared.weights_full(0), 0);
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const Item item = item_at(p, i);
-    const March march(p, item);
-    keep_item(item, memory.item);
+  for_each_march(p, [&](const March& march) {
+    keep_item(item_at(p, march.tile), memory.item);
     float sums[blocks][all / 2];
     clear<all, blocks>(sums);
     march.for_each([&](int z) {
       if (!shared.careful && is_inside(p.axis[0], z + march.to_input))
         multiply_plane<Kind::format, all, blocks>(p, shared, first, offset, slot, sums);
       if (z >= march.first) {
-        const int phase[3] = {z - march.first, 0, 0};  // of stride 1: so far behind the tile's first output
+        const int phase[3] = {z, 0, 0};  // of stride 1: so far behind the tile's first output
         float complete[1][blocks][n / 2];
         if (shared.careful) {
-          accumulate_carefully<typename Kind::Element, n, joined_taps, blocks>(p, i, phase[0], 0, 0, complete[0]);
+          accumulate_carefully<typename Kind::Element, n, joined_taps, blocks>(p, march.tile, z, 0, 0, complete[0]);
         } else {
 #pragma unroll
           for (int b = 0; b < blocks; ++b)
 #pragma unroll
             for (int k = 0; k < n / 2; ++k) complete[0][b][k] = sums[b][k];
         }
-        finish<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p, *memory.item, phase, complete);
+        finish<typename Kind::Element, true>(p.quick, lines_in<n>(memory.behind), p, *memory.item, phase, complete);
       }
 #pragma unroll
       for (int b = 0; b < blocks; ++b)
 #pragma unroll
         for (int k = 0; k < all / 2; ++k) sums[b][k] = k + n / 2 < all / 2 ? sums[b][(k + n / 2) % (all / 2)] : 0.0f;
     });
-  }
+  });
 }
 
 template <class Kind>
@@ -145,7 +183,7 @@ __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __
     if (memory.shared.careful) return;
     if (threadIdx.x == first_producer) stream_weights(p, memory.shared, tile_bytes);
     __syncwarp();
-    fill_planes<typename Kind::Element>(p, memory.shared, memory.slots);
+    fill_planes<typename Kind::Element, Kind::blocks>(p, memory.shared, memory.slots);
   } else {
     take_registers<march_team.consumer_registers>();
     march_along<Kind>(p, memory);

@@ -15,6 +15,7 @@ inline constexpr int most_stride = 4;
 inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
 inline constexpr int item_bytes = 32;      // of shared memory: what a warp of consumers works on
 inline constexpr int step_bytes = 32;      // of a row, for one matrix instruction
+inline constexpr int group_channels = 8;   // that threads load at once where tiles march
 inline constexpr int block_rows = 64;      // positions of one matrix instruction
 inline constexpr int most_blocks = 4;      // of a tile
 inline constexpr int joined_taps = 3;      // of the axis that tiles march along; see march.cuh
@@ -96,14 +97,19 @@ struct ConvParams {
   int row_bytes = 128;  // 64 or 128: of a pixel's part of one chunk of input channels, and of an output channel's
   int chunks = 1;       // of input channels
   int last_steps = 1;   // matrix instructions along the last chunk; the others have row_bytes / step_bytes
-  int bands = 1;        // of output channels
-  int cluster = 1;      // blocks that share one stream of weights: each loads a part for all
-  int tiles = 1;        // of all images
-  int items = 1;        // tiles, as many as fill clusters, x bands
+  // Of 8 channels: in half a chunk, in half of the last one, in halves of all (planes.cuh).
+  int groups = 1, last_groups = 1, plane_groups = 1;
+  int bands = 1;    // of output channels
+  int cluster = 1;  // blocks that share one stream of weights: each loads a part for all
+  int tiles = 1;    // of all images
+  int items = 1;    // tiles, as many as fill clusters, x bands
   int halo_rows = 1;
   // Of blocks of 64 rows: 8 groups of 8 positions along w.
-  int group_rows = 8;               // from one group to the next, in the halo tile
-  int group_step[3] = {0, 0, 0};    // the same in positions
+  int group_rows = 8;             // from one group to the next, in the halo tile
+  int group_step[3] = {0, 0, 0};  // the same in positions
+  // Where tiles are runs, rows of all blocks are neighbours in the halo tile instead, and some are no positions: row r
+  // is at r / axis[2].halo along h and at what is left along w. 2^16 / axis[2].halo, rounded up; 0 where they are not.
+  int run = 0;
   int blocks = 1;                   // of a tile
   int origin[most_blocks][3] = {};  // of each block, in positions of the tile
   int block_row[most_blocks] = {};  // the same in rows of the halo tile

@@ -26,16 +26,38 @@ __device__ inline void put_pair(convt_bf16* to, float x, float y) {
   *reinterpret_cast<__nv_bfloat162*>(to) = __floats2bfloat162_rn(x, y);
 }
 
-// Where the rows of a thread go, at its first column; of a joint phase, the first one's.
-template <class E, int blocks>
+// Where the rows of a thread go, at its first column, in elements of the output; of a joint phase, the first one's. No
+// pointers: where there are two ways to find them, the compiler no longer knows that they are of global memory.
+template <int blocks>
 struct Rows {
-  char* to[2 * blocks];
+  std::int64_t to[2 * blocks];
   bool there[2 * blocks], next[2 * blocks];  // the outputs of this phase and of the next one along w
 };
+// The outputs of one plane of a run.
+template <int n, int blocks>
+__device__ Rows<blocks> rows_of_run(const ConvParams& p, const Item& item, int plane) {
+  Rows<blocks> rows;
+  int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = Sums<n>::column(0);
+  forget(group);  // rows are found again for each plane: registers are short
+  forget(row);
+  forget(column);
+  const Strides& step = p.to.step;
+  const int top = item.tile[1] * p.axis[1].tile, left = item.tile[2] * p.axis[2].tile;
+  const int height = min(p.axis[1].tile, p.axis[1].size - top), width = min(p.axis[2].tile, p.axis[2].size - left);
+  const std::int64_t first = item.image * step.n + plane * step.d + top * step.h + left * step.w + column * step.c;
+#pragma unroll
+  for (int r = 0; r < 2 * blocks; ++r) {
+    const RunRow at(p, group * blocks + r / 2, row + r % 2 * 8);
+    rows.there[r] = at.h < height && at.w < width;
+    rows.next[r] = false;
+    rows.to[r] = first + at.h * step.h + at.w * step.w;
+  }
+  return rows;
+}
 // The outputs of one phase, or of all of a position's.
-template <class E, int n, int blocks>
-__device__ Rows<E, blocks> rows_of(const ConvParams& p, const Item& item, const int (&phase)[3]) {
-  Rows<E, blocks> rows;
+template <int n, int blocks>
+__device__ Rows<blocks> rows_of(const ConvParams& p, const Item& item, const int (&phase)[3]) {
+  Rows<blocks> rows;
   int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = Sums<n>::column(0);
   forget(group);  // rows are found again for each phase: registers are short
   forget(row);
@@ -59,23 +81,24 @@ __device__ Rows<E, blocks> rows_of(const ConvParams& p, const Item& item, const 
       rows.there[r] &= out[a] < axis.size;
     }
     rows.next[r] = rows.there[r] && phase[2] + 1 < p.axis[2].stride && out[2] + 1 < p.axis[2].size;
-    E* const to = static_cast<E*>(p.to.data) + first + p.results.block[block];
-    rows.to[r] = reinterpret_cast<char*>(to + half * p.results.group);
+    rows.to[r] = first + p.results.block[block] + half * p.results.group;
   }
   return rows;
 }
 
 // Writes sums of one phase, or of two neighbours along w, as elements of type E: 8 columns at a time, from the first
-// on.
-template <class E, int n, int joint, int blocks>
+// on. Tiles may be runs where they march.
+template <class E, bool marches, int n, int joint, int blocks>
 class Writer {
  public:
   __device__ Writer(const ConvParams& p, const Item& item, const int (&phase)[3])
-      : rows_(rows_of<E, n, blocks>(p, item, phase)),
+      : rows_(marches && p.run != 0 ? rows_of_run<n, blocks>(p, item, phase[0]) : rows_of<n, blocks>(p, item, phase)),
         step_(p.to.step.c * size),
         neighbour_(p.to.step.w * size),
         channels_(p.out_channels - item.band * n),
         paired_(joint == 2 && p.paired) {
+#pragma unroll
+    for (int r = 0; r < 2 * blocks; ++r) to_[r] = reinterpret_cast<char*>(static_cast<E*>(p.to.data) + rows_.to[r]);
     forget(step_);  // or the compiler multiplies for every row and column
   }
 
@@ -109,13 +132,14 @@ class Writer {
     for (int k = 0; k < 2; ++k) {
 #pragma unroll
       for (int r = 0; r < 2 * blocks; ++r)
-        if (rows_.there[r] && (!ragged || k < own)) put_one(reinterpret_cast<E*>(rows_.to[r] + k * step_), r, k);
+        if (rows_.there[r] && (!ragged || k < own)) put_one(reinterpret_cast<E*>(to_[r] + k * step_), r, k);
     }
 #pragma unroll
-    for (char*& to : rows_.to) to += 8 * step_;
+    for (char*& to : to_) to += 8 * step_;
   }
 
-  Rows<E, blocks> rows_;
+  Rows<blocks> rows_;
+  char* to_[2 * blocks];
   std::int64_t step_, neighbour_;  // bytes
   int channels_;                   // from the band's first on
   bool paired_;

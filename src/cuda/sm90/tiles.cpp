@@ -14,6 +14,8 @@ namespace {
 constexpr std::int64_t most_sizes = std::int64_t{1} << 24;  // of kernels, channels and shifts: far above what fits
 constexpr int most_group_rows = 2047;                       // of a descriptor's 14 bits of 16 bytes
 constexpr int stage_bytes = 16 << 10;
+constexpr std::int64_t most_parts = 7;            // of a line, beyond those that are needed
+constexpr std::size_t most_runs = 4;              // that are tried: the cheapest
 constexpr int least_stages = 2, many_stages = 3;  // to work at all; to afford stages twice as large
 
 int round_up(int value, int to) { return (value + to - 1) / to * to; }
@@ -63,12 +65,14 @@ constexpr double load_latency = 1400;    // of a load that many wait for
 constexpr double weight_latency = 2800;  // of a stage of weights, which all multiprocessors read at once
 constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 4;  // bytes, bytes, sums per clock
 
-// Of filling a box of so many rows in lines of so many pixels. Each thread has 32 loads under way; lines begin anywhere
-// in a sector.
+// Of the loads of a box of so many rows in lines of so many pixels, which begin anywhere in a sector.
+double sector_clocks(const Geometry& g, int rows, int line) {
+  return static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
+}
+// Of filling it. Each thread has 32 loads under way.
 double halo_clocks(const Geometry& g, Way way, int rows, int line) {
   const double batches = rows / (32.0 * team_of(way).halo_warps()) * g.chunks * (g.row_bytes / g.element) / 32.0;
-  const double sectors = static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
-  return std::max(std::ceil(batches) * load_latency, sectors);
+  return std::max(std::ceil(batches) * load_latency, sector_clocks(g, rows, line));
 }
 
 double steps_of(const Geometry& g) { return (g.chunks - 1) * g.row_bytes / step_bytes + g.last_steps; }
@@ -136,43 +140,55 @@ bool march_order(const Geometry& g, std::array<std::size_t, 3>& order) {
   return true;
 }
 
-// Planes of an item, by what all items would cost: few planes begin often, many leave multiprocessors idle at the end.
-void predict_march(const Geometry& g, const DeviceProperties& device, Tile& tile) {
-  const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
-  const double products = taps * steps_of(g) * positions / block_rows * instruction_clocks(joined_taps * g.columns);
-  const double plane = std::max(products, halo_clocks(g, tile.way, tile.halo_rows, tile.halo[2])) +
-                       positions * g.columns / result_rate / team_of(tile.way).consumers;
-  const std::int64_t planes = g.output[tile.order[0]];
-  double columns = static_cast<double>(g.batch);
-  for (const int a : {1, 2})
-    columns *= static_cast<double>(
-        ceil_div(g.output[tile.order[static_cast<std::size_t>(a)]], tile.size[static_cast<std::size_t>(a)]));
-  for (std::int64_t parts = 1; parts <= std::min<std::int64_t>(planes, 32); ++parts) {
-    const std::int64_t each = ceil_div(planes, parts);
-    const double rounds = std::ceil(columns * static_cast<double>(ceil_div(planes, each)) / device.multiprocessors);
-    const double seconds = rounds * static_cast<double>(each + joined_taps - 1) * plane / device.clock;
-    if (parts > 1 && seconds >= tile.seconds) continue;
-    tile.seconds = seconds;
-    tile.size[0] = static_cast<int>(each);
-  }
+// Of a tile that marches, in matrix instructions.
+int march_rows(const Geometry& g) {
+  return team_of(Way::march).consumers * blocks_of(Way::march, g.columns) * block_rows;
 }
 
-Tile march_tile(const Geometry& g, const std::array<std::size_t, 3>& order, int group_axis,
-                const std::array<int, 3>& blocks, const DeviceProperties& device) {
-  Tile tile;
+// Of filling one plane. Threads have 8 channels of a few rows under way, and others while they store these: planes.cuh.
+double plane_clocks(const Geometry& g, const Tile& tile) {
+  const double all = halo_clocks(g, tile.way, tile.halo_rows, tile.halo[2]);
+  const int most = (blocks_of(Way::march, g.columns) + 1) * team_of(Way::march).producers * group_threads / 2;
+  if (tile.halo_rows > most) return all;
+  const double groups = steps_of(g) * step_bytes / g.element / group_channels / 2;
+  return std::max(std::ceil(groups) * load_latency / 2, sector_clocks(g, tile.halo_rows, tile.halo[2]));
+}
+
+void predict_march(const Geometry& g, const DeviceProperties& device, Tile& tile) {
+  const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
+  const double products = taps * steps_of(g) * march_rows(g) / block_rows * instruction_clocks(joined_taps * g.columns);
+  const double plane =
+      std::max(products, plane_clocks(g, tile)) + positions * g.columns / result_rate / team_of(Way::march).consumers;
+  const auto planes = static_cast<double>(g.output[tile.order[0]]);
+  double columns = static_cast<double>(g.batch);
+  for (const std::size_t a : {1U, 2U}) columns *= static_cast<double>(ceil_div(g.output[tile.order[a]], tile.size[a]));
+  // Whole columns, and an equal part of those that are left. Each begins with a few planes more.
+  const double each = std::ceil(columns * planes / device.multiprocessors);
+  const double rounds = std::floor(columns / device.multiprocessors);
+  const double begins = rounds + (columns > rounds * device.multiprocessors ? 2 : 0);
+  tile.seconds = (each + begins * (joined_taps - 1)) * plane / device.clock;
+}
+
+// Of a tile whose positions are known: the rest.
+Tile march_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
   tile.way = Way::march;
-  tile.order = order;
-  tile.group_axis = group_axis;
-  tile.blocks = blocks;
-  tile.halo_rows = 1;
+  tile.size[0] = static_cast<int>(std::min(g.output[tile.order[0]], most_sizes));
+  std::int64_t halo = 1;
   for (const std::size_t a : {1U, 2U}) {
-    tile.size[a] = blocks[a] * (static_cast<int>(a) == group_axis ? 8 : 1) * (a == 2 ? 8 : 1);
-    tile.halo[a] = tile.size[a] + g.span[order[a]];
-    tile.halo_rows *= tile.halo[a];
+    tile.halo[a] = tile.size[a] + g.span[tile.order[a]];
+    halo *= tile.halo[a];
   }
+  // A run's rows read what is behind them as well.
+  const std::int64_t reach = std::int64_t{tile.halo[2]} * g.span[tile.order[1]] + g.span[tile.order[2]];
+  const std::int64_t rows = tile.run ? std::max(halo, march_rows(g) + reach) : halo;
+  if (rows * g.row_bytes > most_shared) {
+    tile.rejection = "its halo does not fit in shared memory";
+    return tile;
+  }
+  tile.halo_rows = static_cast<int>(halo);
   const int taps = g.tap_count() / joined_taps, weights = joined_taps * g.columns * g.row_bytes;
   const int left = most_shared - fixed_bytes(g, tile.way) - taps * g.chunks * weights;
-  tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
+  tile.slot_bytes = round_up(static_cast<int>(rows) * g.row_bytes, 1024);
   tile.slots = std::min(left / tile.slot_bytes, most_slots);
   if (left < 0 || tile.slots < 2) {
     tile.rejection = "weights and planes do not fit in shared memory";
@@ -185,13 +201,46 @@ Tile march_tile(const Geometry& g, const std::array<std::size_t, 3>& order, int 
   return tile;
 }
 
+// Runs of lines: the output's in equal parts, and as many lines as there are rows for.
+std::vector<Tile> run_tiles(const Geometry& g, const std::array<std::size_t, 3>& order,
+                            const DeviceProperties& device) {
+  std::vector<Tile> tiles;
+  const int span = g.span[order[2]], rows = march_rows(g);
+  const std::int64_t height = g.output[order[1]], width = g.output[order[2]];
+  for (std::int64_t parts = ceil_div(width, rows); parts <= std::min(width, ceil_div(width, rows) + most_parts);
+       ++parts) {
+    Tile tile;
+    tile.run = true;
+    tile.order = order;
+    tile.group_axis = 2;
+    tile.blocks = {1, 1, rows / block_rows};
+    const std::int64_t along_w = ceil_div(width, parts), most = (rows + span) / (along_w + span);
+    tile.size = {1, static_cast<int>(ceil_div(height, ceil_div(height, most))), static_cast<int>(along_w)};
+    tile = march_tile(g, tile, device);
+    if (tile.rejection.empty() && (tiles.empty() || tiles.back().size != tile.size)) tiles.push_back(tile);
+  }
+  std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) { return a.seconds < b.seconds; });
+  if (tiles.size() > most_runs) tiles.resize(most_runs);
+  return tiles;
+}
+
 std::vector<Tile> march_tiles(const Geometry& g, const DeviceProperties& device) {
   std::array<std::size_t, 3> order{0, 1, 2};
   std::vector<Tile> tiles;
   if (!march_order(g, order)) return tiles;
-  const int blocks = team_of(Way::march).consumers * blocks_of(Way::march, g.columns);
+  tiles = run_tiles(g, order, device);
+  const int blocks = march_rows(g) / block_rows;
   for (const int axis : {1, 2})
-    for (int h = 1; h <= blocks; h *= 2) tiles.push_back(march_tile(g, order, axis, {1, h, blocks / h}, device));
+    for (int h = 1; h <= blocks; h *= 2) {
+      Tile tile;
+      tile.order = order;
+      tile.group_axis = axis;
+      tile.blocks = {1, h, blocks / h};
+      for (const int a : {1, 2})
+        tile.size[static_cast<std::size_t>(a)] =
+            tile.blocks[static_cast<std::size_t>(a)] * (a == axis ? 8 : 1) * (a == 2 ? 8 : 1);
+      tiles.push_back(march_tile(g, tile, device));
+    }
   return tiles;
 }
 
@@ -263,8 +312,8 @@ std::string describe(const Program& program, Geometry& g) {
 }
 
 std::string Tile::print() const {
-  return fmt::format("{}{}{}", way == Way::march ? "m" : "", axis_letters[static_cast<std::size_t>(group_axis)],
-                     fmt::join(size, "x"));
+  return fmt::format("{}{}{}", way == Way::march ? "m" : "",
+                     run ? 'r' : axis_letters[static_cast<std::size_t>(group_axis)], fmt::join(size, "x"));
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& device) {

@@ -38,6 +38,7 @@ struct Tile {
   std::string rejection;
   std::array<std::size_t, 3> order{0, 1, 2};  // the convolution's axes, as the tile's; d and h may change places
   int group_axis = 1;                         // groups of 8 positions along w follow each other along it
+  bool run = false;                           // rows follow each other as in the halo tile: ConvParams::run
   std::array<int, 3> blocks{1, 1, 1};         // of 64 positions
   std::array<int, 3> size{1, 1, 1};           // in positions
   std::array<int, 3> halo{1, 1, 1};
@@ -46,7 +47,7 @@ struct Tile {
   int shared = 0;      // bytes of shared memory
   double seconds = 0;  // predicted
 
-  std::string print() const;  // "h1x8x32": the group axis and the size
+  std::string print() const;  // "h1x8x32": the group axis and the size; "mr98x5x49" of a run that marches
 };
 // Every tile of the table, rejected ones as well; none where this way is none for the convolution.
 std::vector<Tile> tiles_of(const Geometry& geometry, Way way, const DeviceProperties& device);

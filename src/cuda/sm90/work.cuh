@@ -12,6 +12,15 @@ namespace convt::core::cuda::sm90 {
 // Lane 0's value, which the compiler then knows to be the warp's.
 __device__ inline int uniform(int value) { return __shfl_sync(~0U, value, 0); }
 
+// f.operator()<count>(), for a count from `least` to `most`.
+template <int least, int most, class F>
+__device__ void with_count(int count, F&& f) {
+  if constexpr (least < most) {
+    if (count > least) return with_count<least + 1, most>(count, static_cast<F&&>(f));
+  }
+  f.template operator()<least>();
+}
+
 // A tile of an image, and a band of output channels.
 struct alignas(16) Item {
   int image, band, tile[3];
@@ -73,6 +82,16 @@ __device__ inline Class uniform(const Class& c) {
 __device__ inline int position_at(const ConvParams& p, int block, int row, int a) {
   return p.origin[block][a] + row / 8 * p.group_step[a] + (a == 2 ? row % 8 : 0);
 }
+// The same of a run, which has no more than 256 rows. Behind a line's positions are rows that are none.
+struct RunRow {
+  int h, w;
+
+  __device__ RunRow(const ConvParams& p, int block, int row) {
+    row += block * block_rows;
+    h = row * p.run >> 16;
+    w = row - h * p.axis[2].halo;
+  }
+};
 
 // Each thread has two rows of a block, n / 4 columns of each; four neighbouring threads have all columns of a row.
 template <int n>
