@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The convolution on Hopper's tensor cores. docs/hopper.md tells how one tile travels.
 //
-// Three warpgroups. One of producers reads the input, rounds it and writes halo tiles to shared memory,
-// [pixel][channel]; one of its warps streams weights. Two warpgroups of consumers multiply: rows are positions, columns
-// output channels. Every tap of every phase reads the same halo tile, from another row on. The chain runs on the sums.
+// Warpgroups of producers and of consumers. Producers read the input, round it and write halo tiles to shared memory,
+// [pixel][channel]; one of their warps streams weights. Consumers multiply: rows are positions, columns output
+// channels. Every tap of every phase reads the same halo tile, from another row on. The chain runs on the sums.
 #pragma once
 
 #include "cuda/sm90/careful.cuh"
@@ -47,13 +47,13 @@ __device__ inline void stream_weights(const ConvParams& p, const Shared& shared,
   }
 }
 
-template <class E, int at_once>
+template <class E, int loads>
 __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned char* slots, const Team& team) {
   Ring slot{p.slots};
   Filler filler{static_cast<int>(threadIdx.x) - team.consumers * group_threads, team.halo_warps() * warp_threads};
   for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
     const Corner corner = corner_of(p, item_at(p, i));
-    for (int fill = 0; fill < p.fills; ++fill) fill_box<E, at_once>(p, shared, corner, slots, slot, filler);
+    for (int fill = 0; fill < p.fills; ++fill) fill_box<E, loads>(p, shared, corner, slots, slot, filler);
   }
 }
 
@@ -127,6 +127,7 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
     const int run = min(left, open.left);
     left -= run;
     open.left -= run;
+    // Without loops inside, whose ends would close groups of products.
     const auto multiply_taps = [&]<int taps>() {
       multiply_begin();
 #pragma unroll
@@ -142,7 +143,6 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
       }
       multiply_commit();
     };
-    // Written out, as a loop's end closes a group of products: they begin when the ones before are done.
     int taps = run;
 #pragma unroll 1
     for (; taps >= 2; taps -= 2) multiply_taps.template operator()<2>();
@@ -296,7 +296,8 @@ __device__ void consume(const ConvParams& p, const Memory& memory) {
 template <class Kind>
 __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __grid_constant__ ConvParams p) {
   constexpr Team team = Kind::team;
-  constexpr int streamer = team.threads() - warp_threads;  // the last warp's first thread
+  constexpr int streamer = team.threads() - warp_threads;        // the last warp's first thread
+  constexpr int loads = team.producer_registers < 80 ? 16 : 32;  // that a producer has under way
   const int tile_bytes = Kind::columns * p.row_bytes;
   const Memory memory(p, tile_bytes, team.consumer_warps());
   const Shared& shared = memory.shared;
@@ -305,7 +306,7 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
   if (threadIdx.x >= team.consumers * group_threads) {
     give_registers<team.producer_registers>();
     if (threadIdx.x < streamer && !shared.careful)
-      fill_halos < typename Kind::Element, team.producer_registers<80 ? 16 : 32>(p, shared, memory.slots, team);
+      fill_halos<typename Kind::Element, loads>(p, shared, memory.slots, team);
     else if (threadIdx.x == streamer && !shared.careful)
       stream_weights(p, shared, tile_bytes);
   } else {

@@ -27,8 +27,8 @@ struct Team {
   CONVT_FN constexpr int consumer_warps() const { return consumers * group_warps; }
   CONVT_FN constexpr int halo_warps() const { return producers * group_warps - 1; }  // one more streams weights
 };
-// A block has the registers that it is launched with: a multiple of 8 for each thread. Whoever asks for more waits for
-// ever.
+// A block has the registers that it is launched with, a multiple of 8 for each thread: whoever asks for more never gets
+// them.
 constexpr bool has_registers(const Team& team) {
   const int each = 65536 / team.threads() / 8 * 8;
   return team.consumers * team.consumer_registers + team.producers * team.producer_registers <=
