@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t most_sizes = std::int64_t{1} << 24;  // of kernels, channels and shifts: far above what fits
 constexpr int most_group_rows = 2047;                       // of a descriptor's 14 bits of 16 bytes
 constexpr int stage_bytes = 16 << 10;
-constexpr std::int64_t most_parts = 7;            // of a line, beyond those that are needed
-constexpr std::size_t most_runs = 4;              // that are tried: the cheapest
-constexpr int least_stages = 2, many_stages = 3;  // to work at all; to afford stages twice as large
+constexpr std::int64_t most_parts = 7;  // of a line, beyond those that are needed
+constexpr std::size_t most_runs = 4;    // that are tried: the cheapest
+constexpr int least_stages = 2;
 
 int round_up(int value, int to) { return (value + to - 1) / to * to; }
 
@@ -38,10 +38,10 @@ int fixed_bytes(const Geometry& g, Way way) {
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
 void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const int weights = g.columns * g.row_bytes, all = g.tap_count() * g.chunks;
-  const auto tiles_of_stage = [&](int bytes) { return std::max(bytes / weights, 1); };
+  const int streamed = std::max(stage_bytes / weights, 1);  // tiles of a stage
   const int left = most_shared - fixed_bytes(g, tile.way);
   tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
-  const int fit = (left - least_stages * tiles_of_stage(stage_bytes) * weights) / tile.slot_bytes;
+  const int fit = (left - least_stages * streamed * weights) / tile.slot_bytes;
   // One phase is done with a chunk when the next one comes: a few slots do.
   const bool one_phase = volume({g.taps[0].stride, g.taps[1].stride, g.taps[2].stride}) == 1;
   tile.slots = std::min({fit, one_phase ? halo_tiles + 1 : halo_tiles * g.chunks, most_slots});
@@ -52,10 +52,7 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   }
   const int behind_slots = left - tile.slots * tile.slot_bytes;
   tile.all_weights = g.bands == 1 && all <= behind_slots / weights;
-  const int large = tiles_of_stage(2 * stage_bytes);
-  tile.stage_tiles = tile.all_weights                                  ? all
-                     : behind_slots / (large * weights) >= many_stages ? large
-                                                                       : tiles_of_stage(stage_bytes);
+  tile.stage_tiles = tile.all_weights ? all : streamed;
   tile.stages = std::min(behind_slots / (tile.stage_tiles * weights), tile.all_weights ? 1 : most_stages);
   tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stages * tile.stage_tiles * weights;
 }
