@@ -68,6 +68,8 @@ const std::vector<std::string> shapes = {
     "3d channels=16->64 input=4x9x20 kernel=1x3x2 padding=0x1x1 | gelu",
     "3d channels=80->24 input=5x9x8 kernel=3 layout=channels_last",
     "2d batch=3 channels=64->96 input=5x9 kernel=2 stride=2 layout=channels_last | bias | relu",
+    "2d batch=8 channels=8->72 input=20x20 kernel=2 stride=2",
+    "2d batch=8 channels=8->72 input=20x20 kernel=2 stride=2 | gelu",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};

@@ -10,7 +10,7 @@
 
 namespace hopper_model {
 
-inline constexpr int multiprocessors = 3;  // few, so that blocks have several tiles
+inline constexpr int multiprocessors = 6;  // few, so that blocks have several tiles; clusters begin in all bands
 
 // Prints what went wrong, and cudaGetErrorString() says it.
 cudaError_t launch(const void* function, const Work& work, const std::function<void()>& kernel);

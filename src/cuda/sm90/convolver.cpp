@@ -258,7 +258,6 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     axis.inputs = std::max(clamp_inside(program_->convolution.input[own] - lead.position) - axis.lowest, 0);
     axis.step = steps[own];
     axis.shift_step = static_cast<int>(axis.taps.shift_step);
-    axis.shift_step = static_cast<int>(axis.taps.shift_step);
     int behind = 1;  // taps of the axes behind this one
     for (std::size_t other = a + 1; other < 3; ++other) behind *= static_cast<int>(g_.taps[tile.order[other]].kernel);
     for (int j = 0; j < axis.stride; ++j) {

@@ -143,6 +143,8 @@ __device__ void give_registers() {
 
 __device__ inline void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+// Nothing but the order of volatile statements ties sums to it: ptxas tells where it had to serialise products to keep
+// them right (tools/strict-wgmma).
 template <int pending>
 __device__ void multiply_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");

@@ -2,6 +2,8 @@
 // Which kernel a way and a number of columns are, and its launch.
 #pragma once
 
+#include <cassert>
+
 #include "cuda/sm90/march.cuh"
 
 namespace convt::core::cuda::sm90 {
@@ -59,6 +61,7 @@ void launch_columns(Way way, const ConvParams& params, const Launch& how) {
       return launch_kind<KernelKind<E, format, n, Way::paired>>(params, how);
     case Way::folded:
       if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::folded>>(params, how);
+      assert(false);  // no tile folds then
       return;
     case Way::march:
       return launch_kind<KernelKind<E, format, n, Way::march>>(params, how);

@@ -8,7 +8,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Of one band: [line][column], a and b of a column side by side; 0 for columns that are not there.
+// Of one band: [line][column], a and b of a column side by side; anything finite for columns that are not there.
 template <int n>
 struct Lines {
   float2* data;
@@ -21,10 +21,10 @@ struct Lines {
     for (int i = first; i < ShortChain::places * n; i += threads) {
       const ShortChain::Line& line = chain.lines[i / n];
       const int channel = band * n + i % n;
-      float2 to{0, 0};
-      if (channel < channels)
-        to = line.a == nullptr ? float2{line.a_times, 0}
-                               : float2{line.a_times * line.a[channel], line.b_times * line.b[channel]};
+      float2 to{line.a_times, 0};  // for all bands where no line goes by channel
+      if (line.a != nullptr) to = {0, 0};
+      if (line.a != nullptr && channel < channels)
+        to = {line.a_times * line.a[channel], line.b_times * line.b[channel]};
       data[i] = to;
     }
   }

@@ -36,8 +36,8 @@ struct ConvAxis {
   int first = 0;               // the halo tile begins so far from the tile's first position
   int lowest = 0, inputs = 1;  // position `lowest` is input 0; so many inputs follow
   std::int64_t step = 0;       // from one input to the next, in elements
-  // Of phases, counted from that of the box's first output: taps; taps of all axes behind this one and phases before;
-  // the input that position 0 meets through the first tap, from the halo tile's first on.
+  // Of phases, counted from that of the box's first output: taps; taps of the phases that are packed before, times
+  // those of the axes behind; the input that position 0 meets through the first tap, from the halo tile's first on.
   int count[most_stride] = {}, before[most_stride] = {}, row[most_stride] = {};
   int shift_step = 1;  // from one tap to the next
 };
@@ -108,7 +108,7 @@ struct ConvParams {
   int group_rows = 8;             // from one group to the next, in the halo tile
   int group_step[3] = {0, 0, 0};  // the same in positions
   // Where tiles are runs, rows of all blocks are neighbours in the halo tile instead, and some are no positions: row r
-  // is at r / axis[2].halo along h and at what is left along w. 2^16 / axis[2].halo, rounded up; 0 where they are not.
+  // is at r / axis[2].halo along h and at what is left along w. 2^16 / axis[2].halo and 1 more; 0 where they are not.
   int run = 0;
   int blocks = 1;                   // of a tile
   int origin[most_blocks][3] = {};  // of each block, in positions of the tile

@@ -113,7 +113,8 @@ __device__ void store_group(const ConvParams& p, const Share<E, rows>& share, co
       for (int k = c; k < c + each; ++k)
         if (!full && k >= left) x[i][k] = E{};
       const uint4 unit = rounded_vector(x[i] + c);
-      if (i + 1 < rows || (place & Share<E, rows>::absent) == 0)  // only the last one may be
+      if (i + 1 < rows ||
+          (place & Share<E, rows>::absent) == 0)  // the last one; of tiny tiles others too, which store what is there
         *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
                                                              unit.w & mask};
     }

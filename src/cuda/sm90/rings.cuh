@@ -44,7 +44,7 @@ __device__ inline void keep_item(const Item& item, Item* to) {
   __syncwarp();
 }
 
-// A place in a ring, and how often it was passed.
+// A place in a ring, and whether the ring's end was passed an odd number of times.
 struct Ring {
   int size, place = 0, parity = 0;
   __device__ void next() {

@@ -37,7 +37,8 @@ int fixed_bytes(const Geometry& g, Way way) {
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
 void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
-  const int weights = g.columns * g.row_bytes, all = g.tap_count() * g.chunks;
+  const int weights = g.columns * g.row_bytes;
+  const std::int64_t all = std::int64_t{g.tap_count()} * g.chunks;
   const int streamed = std::max(stage_bytes / weights, 1);  // tiles of a stage
   const int left = most_shared - fixed_bytes(g, tile.way);
   tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
@@ -52,7 +53,7 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   }
   const int behind_slots = left - tile.slots * tile.slot_bytes;
   tile.all_weights = g.bands == 1 && all <= behind_slots / weights;
-  tile.stage_tiles = tile.all_weights ? all : streamed;
+  tile.stage_tiles = tile.all_weights ? static_cast<int>(all) : streamed;
   tile.stages = std::min(behind_slots / (tile.stage_tiles * weights), tile.all_weights ? 1 : most_stages);
   tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stages * tile.stage_tiles * weights;
 }
@@ -66,7 +67,7 @@ constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 
 double sector_clocks(const Geometry& g, int rows, int line) {
   return static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
 }
-// Of filling it. Each thread has 32 loads under way.
+// Of filling it, as if each thread had 32 loads under way.
 double halo_clocks(const Geometry& g, Way way, int rows, int line) {
   const double batches = rows / (32.0 * team_of(way).halo_warps()) * g.chunks * (g.row_bytes / g.element) / 32.0;
   return std::max(std::ceil(batches) * load_latency, sector_clocks(g, rows, line));
@@ -110,7 +111,9 @@ Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3
     tile.halo[i] = tile.size[i] + g.span[i];
     rows *= tile.halo[i];
   }
-  const int group_rows = group_axis == 0 ? tile.halo[1] * tile.halo[2] : group_axis == 1 ? tile.halo[2] : 8;
+  const std::int64_t group_rows = group_axis == 0   ? std::int64_t{tile.halo[1]} * tile.halo[2]
+                                  : group_axis == 1 ? tile.halo[2]
+                                                    : 8;
   if (rows * g.row_bytes > most_shared || group_rows > most_group_rows) {
     tile.rejection = "its halo does not fit in shared memory";
     return tile;
@@ -184,9 +187,9 @@ Tile march_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
   }
   tile.halo_rows = static_cast<int>(halo);
   const int taps = g.tap_count() / joined_taps, weights = joined_taps * g.columns * g.row_bytes;
-  const int left = most_shared - fixed_bytes(g, tile.way) - taps * g.chunks * weights;
+  const std::int64_t left = most_shared - fixed_bytes(g, tile.way) - std::int64_t{taps} * g.chunks * weights;
   tile.slot_bytes = round_up(static_cast<int>(rows) * g.row_bytes, 1024);
-  tile.slots = std::min(left / tile.slot_bytes, most_slots);
+  tile.slots = static_cast<int>(std::clamp<std::int64_t>(left / tile.slot_bytes, 0, most_slots));
   if (left < 0 || tile.slots < 2) {
     tile.rejection = "weights and planes do not fit in shared memory";
     return tile;
