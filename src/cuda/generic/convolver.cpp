@@ -18,8 +18,6 @@ constexpr std::int64_t most_channels = std::int64_t{1} << 29;
 constexpr std::int64_t most_steps = std::int64_t{1} << 30;      // of depth
 constexpr std::int64_t most_parameter = std::int64_t{1} << 31;  // strides and dilations; see plan/taps.hpp
 
-int clamp_inside(std::int64_t value) { return static_cast<int>(std::clamp(value, -most_inside, most_inside)); }
-
 // T is what is computed in.
 template <class T>
 class PlainConvolver : public Convolver {

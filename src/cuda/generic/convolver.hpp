@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +53,11 @@ class Convolver {
 
 // Bytes before packed weights: whether all are finite.
 inline constexpr std::size_t packed_header = 256;
+
+// Sizes of boxes, shifts and clamps that kernels are told stay under this, so that their sums fit an int with room to
+// spare.
+inline constexpr std::int64_t most_inside = std::int64_t{1} << 29;
+inline int clamp_inside(std::int64_t value) { return static_cast<int>(std::clamp(value, -most_inside, most_inside)); }
 
 // Where a box's first output is along an axis: its phase, and its position.
 struct Lead {

@@ -13,9 +13,6 @@ inline constexpr int shape_count = 3;
 constexpr int rows_of(Shape shape) { return shape == Shape::wide ? 64 : shape == Shape::middle ? 32 : 8; }
 constexpr int columns_of(Shape shape, bool doubles) { return (shape == Shape::thin ? 256 : 128) / (doubles ? 2 : 1); }
 
-// Sizes of boxes, shifts and clamps below stay under this, so that their sums fit an int with room to spare.
-inline constexpr std::int64_t most_inside = std::int64_t{1} << 29;
-
 // One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride; positions
 // are counted from that of the first output.
 struct ConvAxis {

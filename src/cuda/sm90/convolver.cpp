@@ -11,9 +11,6 @@
 namespace convt::core::cuda::sm90 {
 namespace {
 
-constexpr std::int64_t most_inside = std::int64_t{1} << 29;
-int clamp_inside(std::int64_t value) { return static_cast<int>(std::clamp(value, -most_inside, most_inside)); }
-
 // The place of an op in ops.def, by its type.
 template <class Wanted>
 constexpr int number_of() {
