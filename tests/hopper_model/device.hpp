@@ -34,6 +34,12 @@ T __shfl_xor_sync(unsigned mask, T own, int apart) {
   return __shfl_sync(mask, own, static_cast<int>(threadIdx.x % hopper_model::warp_threads) ^ apart);
 }
 
+inline int __any_sync(unsigned mask, bool own) {
+  int any = own ? 1 : 0;
+  for (int apart = 1; apart < hopper_model::warp_threads; apart *= 2) any |= __shfl_xor_sync(mask, any, apart);
+  return any;
+}
+
 template <class T>
 T __ldg(const T* from) {
   return *from;

@@ -89,9 +89,9 @@ void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barr
 
 void fence_async() { machine->block().fenced = true; }
 
-void multiply(Element element, int columns, float* sums, std::uint64_t a, std::uint64_t b) {
+void multiply(Element element, int columns, float* sums, std::uint64_t a, std::uint64_t b, bool add) {
   Thread& thread = machine->thread();
-  thread.products.push_back({element, columns, a, b});
+  thread.products.push_back({element, columns, a, b, add});
   thread.sums.push_back(sums);
 }
 

@@ -64,7 +64,7 @@ void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barr
 void fence_async();
 
 enum class Element { tf32, f16, bf16 };
-void multiply(Element element, int columns, float* sums, std::uint64_t a, std::uint64_t b);
+void multiply(Element element, int columns, float* sums, std::uint64_t a, std::uint64_t b, bool add = true);
 void commit();
 void wait_products(int pending);  // for all but so many groups, the latest ones
 

@@ -93,7 +93,8 @@ std::string multiply_rows(const Product& product, const AsyncView& view, int war
       for (int column = 0; column < product.columns; ++column) results[row][column] += left[row][k] * right[k][column];
   for (int lane = 0; lane < warp_threads; ++lane)
     for (int i = 0; i < product.columns / 2; ++i)
-      sums[lane][i] += results[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2];
+      sums[lane][i] =
+          (product.add ? sums[lane][i] : 0.0f) + results[lane / 4 + i / 2 % 2 * 8][i / 4 * 8 + lane % 4 * 2 + i % 2];
   return "";
 }
 

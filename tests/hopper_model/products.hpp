@@ -13,6 +13,7 @@ struct Product {
   Element element = Element::tf32;
   int columns = 8;
   std::uint64_t a = 0, b = 0;  // descriptors
+  bool add = true;             // to sums; or they are overwritten
 
   bool operator==(const Product&) const = default;
 };

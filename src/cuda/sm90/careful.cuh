@@ -28,10 +28,9 @@ __device__ const E* input_at(const ConvParams& p, const Item& item, const int (&
 
 // Into sums in memory, [block][n / 2]: out of the way of the code that matters. Taps of the first axis may be joined.
 template <class E, int n, int joined>
-__device__ __noinline__ void add_carefully(const ConvParams& p, int index, int d, int h, int w, int blocks,
-                                           float* sums) {
-  const Item item = item_at(p, index);
-  const Class c = joined > 1 ? Class{p.taps, 0, 0, 0, 0} : class_at(p, d, h, w);
+__device__ __noinline__ void add_carefully(const ConvParams& p, const Item& item, int number, int d, int h, int w,
+                                           int blocks, float* sums) {
+  const Class& c = p.classes[number];
   const int channels = p.row_bytes / static_cast<int>(sizeof(E)), columns = joined * n;
   const int group = threadIdx.x / group_threads;
   const auto* const weights = static_cast<const E*>(p.weights) +
@@ -58,9 +57,10 @@ __device__ __noinline__ void add_carefully(const ConvParams& p, int index, int d
   }
 }
 template <class E, int n, int joined, int blocks>
-__device__ void accumulate_carefully(const ConvParams& p, int item, int d, int h, int w, float (&sums)[blocks][n / 2]) {
+__device__ void accumulate_carefully(const ConvParams& p, const Item& item, int number, int d, int h, int w,
+                                     float (&sums)[blocks][n / 2]) {
   float in_memory[blocks * n / 2] = {};
-  add_carefully<E, n, joined>(p, item, d, h, w, blocks, in_memory);
+  add_carefully<E, n, joined>(p, item, number, d, h, w, blocks, in_memory);
 #pragma unroll
   for (int i = 0; i < blocks * n / 2; ++i) sums[i / (n / 2)][i % (n / 2)] = in_memory[i];
 }

@@ -25,12 +25,11 @@ __device__ inline void stream_weights(const ConvParams& p, const Shared& shared,
   const int rank = static_cast<int>(blockIdx.x) % p.cluster;
   const auto everywhere = static_cast<std::uint16_t>((1 << p.cluster) - 1);
   Ring stage{p.stages};
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const int band = item_at(p, i).band;
-    for_each_phase(p, [&](int d, int h, int w) {
-      const Class c = class_at(p, d, h, w);
+  Item item = item_at(p, blockIdx.x);
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item)) {
+    for_each_class(p, [&](const Class& c) {
       const int tiles = c.taps * p.chunks;
-      const auto* const from = all + (static_cast<std::int64_t>(band) * p.taps + c.first) * p.chunks * tile_bytes;
+      const auto* const from = all + (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks * tile_bytes;
       for (int t = 0; t < tiles; t += p.stage_tiles) {
         const int bytes = min(p.stage_tiles, tiles - t) * tile_bytes, part = bytes / p.cluster;
         const std::int64_t offset = static_cast<std::int64_t>(t) * tile_bytes + rank * part;
@@ -51,8 +50,9 @@ template <class E, int loads>
 __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned char* slots, const Team& team) {
   Ring slot{p.slots};
   Filler filler{static_cast<int>(threadIdx.x) - team.consumers * group_threads, team.halo_warps() * warp_threads};
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    const Corner corner = corner_of(p, item_at(p, i));
+  Item item = item_at(p, blockIdx.x);
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item)) {
+    const Corner corner = corner_of(p, item);
     for (int fill = 0; fill < p.fills; ++fill) fill_box<E, loads>(p, shared, corner, slots, slot, filler);
   }
 }
@@ -61,20 +61,23 @@ __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned c
 struct Feed {
   Ring halo, stage;
   bool passed = false;  // the next stage was there when this thread looked
+  int there = 0;        // not 0: so are all chunks of the tile, where they stay
 };
 
 // Where in the halo tile a warpgroup's blocks meet the taps of a class, one after the other; in units of 16 bytes.
 struct Walk {
-  int place = 0, h, w;  // h, w: taps that are left
+  int place, h, w;  // h, w: taps that are left
   int along_h, along_w, step, line, plane;
 
-  __device__ Walk(const ConvParams& p, const Class& c)
-      : h(c.along_h), w(c.along_w), along_h(c.along_h), along_w(c.along_w) {
-    const int row = p.row_bytes / 16, halo = p.axis[2].halo * row;
-    step = -p.axis[2].shift_step * row;
-    line = -p.axis[1].shift_step * halo - step * along_w;
-    plane = -p.axis[0].shift_step * p.axis[1].halo * halo + p.axis[1].shift_step * halo * along_h;
-  }
+  __device__ Walk(const ConvParams& p, const Class& c, int first)
+      : place(first),
+        h(c.along_h),
+        w(c.along_w),
+        along_h(h),
+        along_w(w),
+        step(p.tap_step),
+        line(c.line),
+        plane(c.plane) {}
   __device__ void next() {
     place += step;
     if (--w > 0) return;
@@ -93,6 +96,7 @@ struct Open {
   int stage = -1;   // it has open; none
   int behind = -1;  // the stage and
   int slot = -1;    // the slot that are to be released when the products before the last tap's are done
+  int add = 0;      // not 0: sums have products already
 };
 // A stage, in all blocks that have a part in it: a lane for each.
 __device__ inline void release_weights(const ConvParams& p, const Shared& shared, int stage) {
@@ -106,14 +110,13 @@ __device__ inline void release_halo(const Shared& shared, int slot) {
 // The products of one chunk of channels; `offset` is of each block, in units of 16 bytes. Taps come in runs, of those
 // that one stage has weights for: what waits and what is released is left to their ends.
 template <Format format, int n, int steps, int blocks>
-__device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, const Walk& first,
-                               const int (&offset)[blocks], Feed& feed, Open& open, float (&sums)[blocks][n / 2]) {
+__device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
+                               Feed& feed, Open& open, float (&sums)[blocks][n / 2]) {
   constexpr int step_units = step_bytes / 16;
   const int tile_units = n * (p.row_bytes / 16);
   const Operand tile(shared.halo + feed.halo.place * p.slot_bytes, p.group_rows, p.row_bytes);
   const Operand weights(shared.weights, 8, p.row_bytes);
-  Walk walk = first;
-  walk.place = tile.place;
+  Walk walk(p, c, tile.place + c.place);
   for (int left = c.taps; left > 0;) {
     if (open.left == 0) {
       open.behind = open.stage;
@@ -137,7 +140,8 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
 #pragma unroll
           for (int i = 0; i < blocks; ++i)
             multiply<format, n>(sums[i], tile.at(walk.place + offset[i] + k * step_units),
-                                weights.at(open.tile + k * step_units));
+                                weights.at(open.tile + k * step_units), tap == 0 && k == 0 ? open.add : 1);
+        open.add = 1;
         walk.next();
         open.tile += tile_units;
       }
@@ -172,19 +176,19 @@ __device__ void with_steps(int steps, F&& f) {
 
 // The products of one class into the sums of the warpgroup's blocks; they are under way when it returns.
 template <Format format, int n, int blocks>
-__device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, Feed& feed, Open& open,
-                           float (&sums)[blocks][n / 2]) {
-  const int group = uniform(threadIdx.x / group_threads), row_units = p.row_bytes / 16;
-  int offset[blocks];
-#pragma unroll
-  for (int b = 0; b < blocks; ++b) offset[b] = (c.row + p.block_row[group * blocks + b]) * row_units;
-  const Walk first(p, c);
-  open.tile = Operand(shared.weights, 8, p.row_bytes).place + c.first * p.chunks * n * row_units;
+__device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
+                           Feed& feed, Open& open, float (&sums)[blocks][n / 2]) {
+  open.tile = Operand(shared.weights, 8, p.row_bytes).place + c.first * p.chunks * n * (p.row_bytes / 16);
   open.left = p.all_weights ? c.taps * p.chunks : 0;  // a class begins with a stage
+  open.add = 0;
+#pragma unroll
+  for (auto& block : sums)
+#pragma unroll
+    for (float& x : block) leave_open(x);
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
+    if (feed.there == 0) wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
     with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes,
-               [&]<int steps>() { multiply_chunk<format, n, steps>(p, shared, c, first, offset, feed, open, sums); });
+               [&]<int steps>() { multiply_chunk<format, n, steps>(p, shared, c, offset, feed, open, sums); });
     if (!p.resident) open.slot = feed.halo.place;
     feed.halo.next();
   }
@@ -193,10 +197,11 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
 // Frees the chunks of a tile that is done.
 __device__ inline void release_tile(const ConvParams& p, const Shared& shared, Feed& feed) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
+    if (feed.there == 0) wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
     release_halo(shared, feed.halo.place);
     feed.halo.next();
   }
+  feed.there = 0;
 }
 
 template <int n, int blocks>
@@ -207,20 +212,12 @@ __device__ void clear(float (&sums)[blocks][n / 2]) {
     for (float& x : block) x = 0;
 }
 
-// The sums of neighbouring phases along w, of a number that occurs.
+// The sums of neighbouring phases along w, of a number that occurs; `number` is the first one's class.
 template <class Kind, int joint>
-__device__ void sum_phases(const ConvParams& p, const Memory& memory, int item, int d, int h, int w, Feed& feed,
+__device__ void sum_phases(const ConvParams& p, const Memory& memory, int number, const int (&phase)[3],
+                           const int (&offset)[Kind::blocks], Feed& feed,
                            float (&sums)[joint][Kind::blocks][Kind::columns / 2]) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
-#pragma unroll
-  for (auto& phase : sums) clear<n, blocks>(phase);
-  if (uniform(memory.item->careful) != 0) {
-#pragma unroll
-    for (int j = 0; j < joint; ++j)
-      if (w + j < phases(p.axis[2]))
-        accumulate_carefully<typename Kind::Element, n, 1, blocks>(p, item, d, h, w + j, sums[j]);
-    return;
-  }
   const Shared& shared = memory.shared;
   feed.halo = uniform(feed.halo);
   feed.stage = uniform(feed.stage);
@@ -228,14 +225,20 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int item, 
   const Ring tile = feed.halo;
 #pragma unroll
   for (int j = 0; j < joint; ++j) {
-    if (w + j >= phases(p.axis[2])) continue;
-    const Class c = uniform(class_at(p, d, h, w + j));
-    if (c.taps == 0) continue;
-    if (p.resident) feed.halo = tile;
-    accumulate<Kind::format, n>(p, shared, c, feed, open, sums[j]);
-    if (j + 1 < joint) multiply_wait<0>();
+    const Class c = uniform(p.classes[number + j]);
+    const bool occurs = j == 0 || phase[2] + j < p.phases[2];
+    if (shared.careful && occurs) {
+      accumulate_carefully<typename Kind::Element, n, 1, blocks>(p, *memory.item, number + j, phase[0], phase[1],
+                                                                 phase[2] + j, sums[j]);
+    } else if (!occurs || c.taps == 0) {
+      clear<n, blocks>(sums[j]);
+    } else {
+      if (p.resident) feed.halo = tile;
+      accumulate<Kind::format, n>(p, shared, c, offset, feed, open, sums[j]);
+      if (p.resident) feed.there = 1;
+      multiply_wait<0>();
+    }
   }
-  multiply_wait<0>();
   if (open.stage >= 0) release_weights(p, shared, open.stage);
   if (open.slot >= 0) release_halo(shared, open.slot);
   if (p.resident) feed.halo = tile;
@@ -243,53 +246,65 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int item, 
 
 // Phase by phase to the output; neighbouring ones along w together.
 template <class Kind>
-__device__ void run_phases(const ConvParams& p, int item, Feed& feed, const Memory& memory) {
+__device__ void run_phases(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
-  for (int d = 0; d < phases(p.axis[0]); ++d)
-    for (int h = 0; h < phases(p.axis[1]); ++h)
-      for (int w = 0; w < phases(p.axis[2]); w += joint) {
-        float sums[joint][blocks][n / 2];
-        sum_phases<Kind, joint>(p, memory, item, d, h, w, feed, sums);
+  const Bounds<blocks> bounds(p, *memory.item);
+  int number = 0;
+  for (int d = 0; d < p.phases[0]; ++d)
+    for (int h = 0; h < p.phases[1]; ++h, number += p.phases[2])
+      for (int w = 0; w < p.phases[2]; w += joint) {
         const int phase[3] = {d, h, w};
+        float sums[joint][blocks][n / 2];
+        sum_phases<Kind, joint>(p, memory, number + w, phase, offset, feed, sums);
         if constexpr (Kind::way == Way::strip)
           finish_in_strip<n>(p, *memory.item, phase, sums[0][0], memory.behind);
         else
-          finish<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p, *memory.item, phase, sums);
+          finish<typename Kind::Element>(
+              p.quick, lines_in<n>(memory.behind), p,
+              [&] { return rows_of<n, blocks>(p, *memory.item, bounds, phase); }, memory.item->band, sums);
       }
 }
 
 // All phases of a position into one result.
 template <class Kind>
-__device__ void run_folded(const ConvParams& p, int item, Feed& feed, const Memory& memory) {
+__device__ void run_folded(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
   using E = typename Kind::Element;
   float folded[1][blocks][n / 2];
   start_fold<n>(p.fold, folded);
-  for_each_phase(p, [&](int d, int h, int w) {
-    float sums[1][blocks][n / 2];
-    sum_phases<Kind, 1>(p, memory, item, d, h, w, feed, sums);
-    fold_phase<E>(p, lines_in<n>(memory.behind), sums, folded);
-  });
-  const int phase[3] = {0, 0, 0};
-  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, *memory.item, phase, folded);
+  int number = 0;
+  for (int d = 0; d < p.phases[0]; ++d)
+    for (int h = 0; h < p.phases[1]; ++h)
+      for (int w = 0; w < p.phases[2]; ++w, ++number) {
+        float sums[1][blocks][n / 2];
+        sum_phases<Kind, 1>(p, memory, number, {d, h, w}, offset, feed, sums);
+        fold_phase<E>(p, lines_in<n>(memory.behind), sums, folded);
+      }
+  const auto rows = [&] { return rows_of<n, blocks>(p, *memory.item, Bounds<blocks>(p, *memory.item), {0, 0, 0}); };
+  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, rows, memory.item->band, folded);
 }
 
 template <class Kind>
 __device__ void consume(const ConvParams& p, const Memory& memory) {
+  constexpr int blocks = Kind::blocks;
   const Shared& shared = memory.shared;
+  const int group = uniform(threadIdx.x / group_threads);
+  int offset[blocks];  // of each block, in units of 16 bytes
+#pragma unroll
+  for (int b = 0; b < blocks; ++b) offset[b] = p.block_place[group * blocks + b];
   Feed feed{{p.slots}, {p.stages}};
   if (p.all_weights && !shared.careful) wait_together(shared.weights_full(0), 0);
   int band = -1;  // whose lines are there
-  for (int item = blockIdx.x; item < p.items; item += gridDim.x) {
-    keep_item(item_at(p, item), memory.item);
+  keep_item(item_at(p, blockIdx.x), memory.item);
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, keep_next_item(p, memory.item)) {
     if constexpr (Kind::way != Way::strip)
       fill_lines<Kind::columns, Kind::way == Way::folded, Kind::team.consumers * group_threads>(
           p, uniform(memory.item->band), band, memory.behind);
     if constexpr (Kind::way == Way::folded)
-      run_folded<Kind>(p, item, feed, memory);
+      run_folded<Kind>(p, offset, feed, memory);
     else
-      run_phases<Kind>(p, item, feed, memory);
-    if (p.resident && uniform(memory.item->careful) == 0) release_tile(p, shared, feed);
+      run_phases<Kind>(p, offset, feed, memory);
+    if (p.resident && !shared.careful) release_tile(p, shared, feed);
   }
 }
 

@@ -254,16 +254,6 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
     axis.lowest = clamp_inside(-lead.position);
     axis.inputs = std::max(clamp_inside(program_->convolution.input[own] - lead.position) - axis.lowest, 0);
     axis.step = steps[own];
-    axis.shift_step = static_cast<int>(axis.taps.shift_step);
-    int behind = 1;  // taps of the axes behind this one
-    for (std::size_t other = a + 1; other < 3; ++other) behind *= static_cast<int>(g_.taps[tile.order[other]].kernel);
-    for (int j = 0; j < axis.stride; ++j) {
-      const int phase = (axis.lead + j) % axis.stride, wrapped = (axis.lead + j) / axis.stride;
-      const PhaseTaps taps = axis.taps.taps(phase);
-      axis.count[j] = static_cast<int>(taps.count);
-      axis.row[j] = marches ? 0 : wrapped - axis.first - static_cast<int>(taps.first_shift);
-      for (int r = 0; r < phase; ++r) axis.before[j] += static_cast<int>(axis.taps.taps(r).count) * behind;
-    }
     from += lead.position * axis.step;
   }
   p.input = static_cast<const std::byte*>(job.input) + from * g_.element;
@@ -277,18 +267,20 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
 void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   const auto [depth, height, width] = tile.blocks;
   p.blocks = depth * height * width;
-  const int line = p.axis[2].halo, plane = p.axis[1].halo * line;
+  const int line = p.axis[2].halo, plane = p.axis[1].halo * line, units = g_.row_bytes / 16;
   if (tile.run) p.run = (1 << 16) / line + 1;
   for (int b = 0; b < p.blocks; ++b) {
     if (tile.run) {
-      p.block_row[b] = b * block_rows;
+      p.block_place[b] = b * block_rows * units;
       continue;
     }
     const std::array<int, 3> at{b / (height * width), b / width % height, b % width};
+    int row = 0;
     for (std::size_t a = 0; a < 3; ++a) {
       p.origin[b][a] = at[a] * (tile.size[a] / tile.blocks[a]);
-      p.block_row[b] = p.block_row[b] * p.axis[a].halo + p.origin[b][a];
+      row = row * p.axis[a].halo + p.origin[b][a];
     }
+    p.block_place[b] = row * units;
   }
   p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
   p.group_rows = tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
@@ -299,12 +291,62 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   p.stage_tiles = tile.stage_tiles;
   p.resident = tile.resident;
   p.all_weights = tile.all_weights;
-  p.fills = 1;
-  if (p.resident) return;
-  for (const ConvAxis& axis : p.axis) {
-    int phases = 0;
-    for (int j = 0; j < std::min(axis.stride, axis.size); ++j) phases += axis.count[j] != 0 ? 1 : 0;
-    p.fills *= phases;
+}
+
+// The phases of an axis, counted from that of the box's first output.
+struct AxisPhase {
+  int taps, before;  // before: taps of the phases that are packed before it
+  int input;         // that position 0 meets through the first tap, from the halo tile's first on
+};
+AxisPhase axis_phase(const ConvAxis& axis, int number, bool joined) {
+  const int phase = (axis.lead + number) % axis.stride, wrapped = (axis.lead + number) / axis.stride;
+  const PhaseTaps taps = axis.taps.taps(phase);
+  if (joined) return {1, 0, 0};
+  int before = 0;
+  for (int r = 0; r < phase; ++r) before += static_cast<int>(axis.taps.taps(r).count);
+  return {static_cast<int>(taps.count), before, wrapped - axis.first - static_cast<int>(taps.first_shift)};
+}
+
+// joined: the taps of the first axis are.
+void place_classes(ConvParams& p, bool joined) {
+  const int units = p.row_bytes / 16, line = p.axis[2].halo * units, plane = p.axis[1].halo * line;
+  const auto step = [&](int a) { return -static_cast<int>(p.axis[a].taps.shift_step); };
+  for (int a = 0; a < 3; ++a) p.phases[a] = std::min(p.axis[a].stride, p.axis[a].size);
+  p.tap_step = step(2) * units;
+  p.fills = 0;
+  Class* to = p.classes;
+  for (int d = 0; d < p.phases[0]; ++d)
+    for (int h = 0; h < p.phases[1]; ++h)
+      for (int w = 0; w < p.phases[2]; ++w) {
+        const AxisPhase along[3] = {axis_phase(p.axis[0], d, joined), axis_phase(p.axis[1], h, false),
+                                    axis_phase(p.axis[2], w, false)};
+        Class c{1, 0, along[1].taps, along[2].taps};
+        int behind = p.taps;  // taps of the axes behind one
+        for (int a = 0; a < 3; ++a) {
+          behind /= a == 0 && joined ? 1 : static_cast<int>(p.axis[a].taps.kernel);
+          c.first += c.taps * along[a].before * behind;
+          c.taps *= along[a].taps;
+        }
+        c.place = along[0].input * plane + along[1].input * line + along[2].input * units;
+        c.line = step(1) * line - p.tap_step * c.along_w;
+        c.plane = step(0) * plane - step(1) * line * c.along_h;
+        p.fills += p.resident ? 0 : c.taps != 0 ? 1 : 0;
+        *to++ = c;
+      }
+  if (p.resident) p.fills = 1;
+}
+
+// What `count` items more are to a block that takes every count-th.
+void place_items(ConvParams& p, int count) {
+  const int hops = count / p.cluster;
+  p.band_step = hops % p.bands;
+  for (int over = 0; over < 2; ++over) {
+    std::int64_t tiles = (static_cast<std::int64_t>(hops / p.bands) + over) * p.cluster;
+    for (int a = 2; a >= 0; --a) {
+      p.item_steps[over].tile[a] = static_cast<int>(tiles % p.axis[a].tiles);
+      tiles /= p.axis[a].tiles;
+    }
+    p.item_steps[over].image = static_cast<int>(tiles);
   }
 }
 
@@ -369,8 +411,10 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.chain = job.chain;
   const int most = device_.multiprocessors / p.cluster * p.cluster;
   const std::int64_t parts = std::int64_t{p.items} * (tile.way == Way::march ? p.axis[0].size : 1);
-  const Launch how{static_cast<unsigned>(std::min<std::int64_t>(parts, std::max(most, p.cluster))), job.stream,
-                   static_cast<std::size_t>(tile.shared)};
+  const auto grid = static_cast<int>(std::min<std::int64_t>(parts, std::max(most, p.cluster)));
+  place_classes(p, tile.way == Way::march);
+  place_items(p, grid);
+  const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared)};
   const convt_dtype dtype = program_->asked->dtype;
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;
   run(tile.way, g_.columns, p, how);

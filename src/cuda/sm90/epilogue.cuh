@@ -124,13 +124,12 @@ __device__ void for_columns(float (&sums)[joint][blocks][n / 2], F&& f) {
 }
 
 // Stores go on while the next columns are computed.
-template <class E, class To, bool marches, int n, int joint, int blocks>
-__device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const Item& item,
-                          const int (&phase)[3], const PerRow<joint, blocks>& scale,
-                          float (&sums)[joint][blocks][n / 2]) {
+template <class E, class To, int n, int joint, int blocks, class RowsAt>
+__device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const RowsAt& rows,
+                          int band, const PerRow<joint, blocks>& scale, float (&sums)[joint][blocks][n / 2]) {
   // Results of a multiplication fall into neighbouring registers, which sums would have to be moved to.
   constexpr bool in_pairs = sizeof(To) == sizeof(float) && joint == 2;
-  Writer<To, marches, n, joint, blocks> writer(p, item, phase);
+  Writer<To, n, joint, blocks> writer(p, rows(), band);
   for_columns<n>(sums, [&](int i, float(&x)[joint][blocks][4]) {
     end_columns<E>(chain, lines, scale, i, x);
     if (in_pairs || chain.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), x);
@@ -138,16 +137,16 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const 
   });
 }
 
-// A short chain, and stores. Values between stages are floats, whatever E is.
-template <class E, bool marches = false, int n, int joint, int blocks>
-__device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const Item& item,
-                       const int (&phase)[3], float (&sums)[joint][blocks][n / 2]) {
+// A short chain, and stores to what rows() tells. Values between stages are floats, whatever E is.
+template <class E, int n, int joint, int blocks, class RowsAt>
+__device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const RowsAt& rows,
+                       int band, float (&sums)[joint][blocks][n / 2]) {
   PerRow<joint, blocks> scale;
   start_short(chain, p.out_channels, lines, sums, scale);
   if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-    finish_as<E, E, marches>(chain, lines, p, item, phase, scale, sums);
+    finish_as<E, E>(chain, lines, p, rows, band, scale, sums);
   else
-    finish_as<E, float, marches>(chain, lines, p, item, phase, scale, sums);
+    finish_as<E, float>(chain, lines, p, rows, band, scale, sums);
 }
 
 template <int n, int blocks>

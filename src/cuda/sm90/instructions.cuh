@@ -13,6 +13,9 @@ namespace convt::core::cuda::sm90 {
 __device__ inline void forget(int& value) { asm volatile("" : "+r"(value)); }
 __device__ inline void forget(std::int64_t& value) { asm volatile("" : "+l"(value)); }
 
+// Any value: what follows overwrites it.
+__device__ inline void leave_open(float& value) { asm volatile("" : "=f"(value)); }
+
 // To nearest, as matrix instructions cut off what is left of a float.
 __device__ inline unsigned tf32_bits(float x) {
   unsigned bits;
@@ -162,39 +165,40 @@ __device__ void multiply_wait() {
   CONVT_S48                                                                                                          \
   ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75" \
   ",%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
-#define CONVT_MULTIPLY(shape, types, sums, a_at, b_at, tail, ...)                                              \
-  asm volatile("{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\nwgmma.mma_async.sync.aligned." shape ".f32." types \
-               " " sums "}, " a_at ", " b_at ", add, 1, 1" tail ";\n}"                                         \
-               : __VA_ARGS__                                                                                   \
-               : "l"(a), "l"(b))
-#define CONVT_MULTIPLY_ALL(n, sums, a_at, b_at, ...)                                    \
-  if constexpr (format == Format::tf32)                                                 \
-    CONVT_MULTIPLY("m64n" n "k8", "tf32.tf32", sums, a_at, b_at, "", __VA_ARGS__);      \
-  else if constexpr (format == Format::f16)                                             \
-    CONVT_MULTIPLY("m64n" n "k16", "f16.f16", sums, a_at, b_at, ", 0, 0", __VA_ARGS__); \
-  else                                                                                  \
-    CONVT_MULTIPLY("m64n" n "k16", "bf16.bf16", sums, a_at, b_at, ", 0, 0", __VA_ARGS__)
+#define CONVT_MULTIPLY(shape, types, sums, a_at, b_at, add_at, tail, ...)                                 \
+  asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_at ", 0;\nwgmma.mma_async.sync.aligned." shape \
+               ".f32." types " " sums "}, " a_at ", " b_at ", add, 1, 1" tail ";\n}"                      \
+               : __VA_ARGS__                                                                              \
+               : "l"(a), "l"(b), "r"(add))
+#define CONVT_MULTIPLY_ALL(n, sums, a_at, b_at, add_at, ...)                                    \
+  if constexpr (format == Format::tf32)                                                         \
+    CONVT_MULTIPLY("m64n" n "k8", "tf32.tf32", sums, a_at, b_at, add_at, "", __VA_ARGS__);      \
+  else if constexpr (format == Format::f16)                                                     \
+    CONVT_MULTIPLY("m64n" n "k16", "f16.f16", sums, a_at, b_at, add_at, ", 0, 0", __VA_ARGS__); \
+  else                                                                                          \
+    CONVT_MULTIPLY("m64n" n "k16", "bf16.bf16", sums, a_at, b_at, add_at, ", 0, 0", __VA_ARGS__)
 
-// 64 x n sums += 64 x 32 bytes of a times n x 32 bytes of b. Thread t of the warpgroup has, of row t/4 % 8 + t/32 * 16,
-// d[4*i] and d[4*i + 1], of columns 8*i + t%4*2 and the next; of the row 8 below, d[4*i + 2] and d[4*i + 3].
+// 64 x n sums = 64 x 32 bytes of a times n x 32 bytes of b, added to what they are where `add` is not 0. Thread t of
+// the warpgroup has, of row t/4 % 8 + t/32 * 16, d[4*i] and d[4*i + 1], of columns 8*i + t%4*2 and the next; of the row
+// 8 below, d[4*i + 2] and d[4*i + 3].
 template <Format format, int n>
-__device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b) {
+__device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b, int add = 1) {
   static_assert(n == 8 || n == 24 || n == 32 || n == 64 || n == 72 || n == 96 || n == 192);
   if constexpr (n == 8) {
-    CONVT_MULTIPLY_ALL("8", CONVT_S4, "%4", "%5", CONVT_R4(0));
+    CONVT_MULTIPLY_ALL("8", CONVT_S4, "%4", "%5", "%6", CONVT_R4(0));
   } else if constexpr (n == 24) {
-    CONVT_MULTIPLY_ALL("24", CONVT_S12, "%12", "%13", CONVT_R4(0), CONVT_R4(4), CONVT_R4(8));
+    CONVT_MULTIPLY_ALL("24", CONVT_S12, "%12", "%13", "%14", CONVT_R4(0), CONVT_R4(4), CONVT_R4(8));
   } else if constexpr (n == 32) {
-    CONVT_MULTIPLY_ALL("32", CONVT_S16, "%16", "%17", CONVT_R16(0));
+    CONVT_MULTIPLY_ALL("32", CONVT_S16, "%16", "%17", "%18", CONVT_R16(0));
   } else if constexpr (n == 72) {
-    CONVT_MULTIPLY_ALL("72", CONVT_S36, "%36", "%37", CONVT_R16(0), CONVT_R16(16), CONVT_R4(32));
+    CONVT_MULTIPLY_ALL("72", CONVT_S36, "%36", "%37", "%38", CONVT_R16(0), CONVT_R16(16), CONVT_R4(32));
   } else if constexpr (n == 96) {
-    CONVT_MULTIPLY_ALL("96", CONVT_S48, "%48", "%49", CONVT_R16(0), CONVT_R16(16), CONVT_R16(32));
+    CONVT_MULTIPLY_ALL("96", CONVT_S48, "%48", "%49", "%50", CONVT_R16(0), CONVT_R16(16), CONVT_R16(32));
   } else if constexpr (n == 192) {
-    CONVT_MULTIPLY_ALL("192", CONVT_S96, "%96", "%97", CONVT_R16(0), CONVT_R16(16), CONVT_R16(32), CONVT_R16(48),
+    CONVT_MULTIPLY_ALL("192", CONVT_S96, "%96", "%97", "%98", CONVT_R16(0), CONVT_R16(16), CONVT_R16(32), CONVT_R16(48),
                        CONVT_R16(64), CONVT_R16(80));
   } else {
-    CONVT_MULTIPLY_ALL("64", CONVT_S32, "%32", "%33", CONVT_R16(0), CONVT_R16(16));
+    CONVT_MULTIPLY_ALL("64", CONVT_S32, "%32", "%33", "%34", CONVT_R16(0), CONVT_R16(16));
   }
 }
 

@@ -42,7 +42,7 @@ constexpr auto* kernel_of() {
 
 template <class Kind>
 void launch_kind(const ConvParams& params, const Launch& how) {
-  static_assert(sizeof params <= 4096);
+  static_assert(sizeof params <= 32764);  // since CUDA 12.1
   constexpr auto* kernel = kernel_of<Kind>();
   // The same for every launch: other threads launch this kernel too.
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),

@@ -87,15 +87,14 @@ __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned 
 
 // One chunk of channels of a plane; the slot before it is released when its products are done.
 template <Format format, int n, int blocks, int steps>
-__device__ void multiply_joined(const ConvParams& p, const Shared& shared, int chunk, const Walk& first,
-                                const int (&offset)[blocks], const Ring& slot, float (&sums)[blocks][n / 2]) {
+__device__ void multiply_joined(const ConvParams& p, const Shared& shared, int chunk, const int (&offset)[blocks],
+                                const Ring& slot, float (&sums)[blocks][n / 2]) {
   constexpr int step_units = step_bytes / 16;
   const int row_units = p.row_bytes / 16;
   const Operand tile(shared.halo + slot.place * p.slot_bytes, p.group_rows, p.row_bytes);
   const Operand all_weights(shared.weights, 8, p.row_bytes);
   int weights = all_weights.place + chunk * p.taps * n * row_units;
-  Walk walk = first;
-  walk.place = tile.place;
+  Walk walk(p, p.classes[0], tile.place + p.classes[0].place);
 #pragma unroll 1
   for (int tap = p.taps; tap > 0; --tap) {
     multiply_begin();
@@ -116,13 +115,12 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
 
 // One input plane into the sums of the three output planes that it belongs to.
 template <Format format, int n, int blocks>
-__device__ void multiply_plane(const ConvParams& p, const Shared& shared, const Walk& first,
-                               const int (&offset)[blocks], Ring& slot, float (&sums)[blocks][n / 2]) {
+__device__ void multiply_plane(const ConvParams& p, const Shared& shared, const int (&offset)[blocks], Ring& slot,
+                               float (&sums)[blocks][n / 2]) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     wait_together(shared.halo_full(slot.place), slot.parity);
-    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes, [&]<int steps>() {
-      multiply_joined<format, n, blocks, steps>(p, shared, chunk, first, offset, slot, sums);
-    });
+    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes,
+               [&]<int steps>() { multiply_joined<format, n, blocks, steps>(p, shared, chunk, offset, slot, sums); });
     slot.next();
   }
   multiply_wait<0>();
@@ -134,11 +132,9 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
   const Shared& shared = memory.shared;
   constexpr int n = Kind::columns, all = joined_taps * n, blocks = Kind::blocks;
   const int group = uniform(threadIdx.x / group_threads);
-  const Class c = class_at(p, 0, 0, 0);
-  const Walk first(p, c);
   int offset[blocks];  // of each block, in units of 16 bytes
 #pragma unroll
-  for (int b = 0; b < blocks; ++b) offset[b] = (c.row + p.block_row[group * blocks + b]) * (p.row_bytes / 16);
+  for (int b = 0; b < blocks; ++b) offset[b] = p.block_place[group * blocks + b];
   Ring slot{p.slots};
   int band = -1;
   fill_lines<n, false, march_team.consumers * group_threads>(p, 0, band, memory.behind);
@@ -149,19 +145,23 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
     clear<all, blocks>(sums);
     march.for_each([&](int z) {
       if (!shared.careful && is_inside(p.axis[0], z + march.to_input))
-        multiply_plane<Kind::format, all, blocks>(p, shared, first, offset, slot, sums);
+        multiply_plane<Kind::format, all, blocks>(p, shared, offset, slot, sums);
       if (z >= march.first) {
-        const int phase[3] = {z, 0, 0};  // of stride 1: so far behind the tile's first output
         float complete[1][blocks][n / 2];
         if (shared.careful) {
-          accumulate_carefully<typename Kind::Element, n, joined_taps, blocks>(p, march.tile, z, 0, 0, complete[0]);
+          accumulate_carefully<typename Kind::Element, n, joined_taps, blocks>(p, *memory.item, 0, z, 0, 0,
+                                                                               complete[0]);
         } else {
 #pragma unroll
           for (int b = 0; b < blocks; ++b)
 #pragma unroll
             for (int k = 0; k < n / 2; ++k) complete[0][b][k] = sums[b][k];
         }
-        finish<typename Kind::Element, true>(p.quick, lines_in<n>(memory.behind), p, *memory.item, phase, complete);
+        const auto rows = [&] {
+          return p.run != 0 ? rows_of_run<n, blocks>(p, *memory.item, z)
+                            : rows_of<n, blocks>(p, *memory.item, Bounds<blocks>(p, *memory.item), {0, 0, 0}, z);
+        };
+        finish<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p, rows, 0, complete);
       }
 #pragma unroll
       for (int b = 0; b < blocks; ++b)

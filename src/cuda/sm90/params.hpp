@@ -11,7 +11,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr int most_stride = 4;
+inline constexpr int most_stride = 4, most_classes = most_stride * most_stride * most_stride;
 inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
 inline constexpr int item_bytes = 32;      // of shared memory: what a warp of consumers works on
 inline constexpr int step_bytes = 32;      // of a row, for one matrix instruction
@@ -36,10 +36,19 @@ struct ConvAxis {
   int first = 0;               // the halo tile begins so far from the tile's first position
   int lowest = 0, inputs = 1;  // position `lowest` is input 0; so many inputs follow
   std::int64_t step = 0;       // from one input to the next, in elements
-  // Of phases, counted from that of the box's first output: taps; taps of the phases that are packed before, times
-  // those of the axes behind; the input that position 0 meets through the first tap, from the halo tile's first on.
-  int count[most_stride] = {}, before[most_stride] = {}, row[most_stride] = {};
-  int shift_step = 1;  // from one tap to the next
+};
+
+// One phase of every axis. Places are in the halo tile, in units of 16 bytes.
+struct Class {
+  int taps = 0, first = 0;       // first: of its taps, among all
+  int along_h = 0, along_w = 0;  // taps
+  int place = 0;                 // that the tile's first position meets through the first tap
+  int line = 0, plane = 0;       // from a line's last tap on to the next one's first, and so from plane to plane
+};
+
+// What a block adds to an item's numbers to have its next one's.
+struct ItemStep {
+  int tile[3] = {}, image = 0;
 };
 
 // A chain that runs on accumulators in registers, in this order; every part of it may be missing.
@@ -99,10 +108,15 @@ struct ConvParams {
   int last_steps = 1;   // matrix instructions along the last chunk; the others have row_bytes / step_bytes
   // Of 8 channels: in half a chunk, in half of the last one, in halves of all (planes.cuh).
   int groups = 1, last_groups = 1, plane_groups = 1;
-  int bands = 1;    // of output channels
-  int cluster = 1;  // blocks that share one stream of weights: each loads a part for all
-  int tiles = 1;    // of all images
-  int items = 1;    // tiles, as many as fill clusters, x bands
+  int bands = 1;                // of output channels
+  int cluster = 1;              // blocks that share one stream of weights: each loads a part for all
+  int tiles = 1;                // of all images
+  int items = 1;                // tiles, as many as fill clusters, x bands
+  int band_step = 0;            // from a block's item to its next
+  ItemStep item_steps[2];       // the second one where the bands' number passes its end
+  int phases[3] = {1, 1, 1};    // of each axis, that occur; counted from that of the box's first output
+  Class classes[most_classes];  // [d][h][w] of them
+  int tap_step = 0;             // from one tap along w to the next, in units of 16 bytes
   int halo_rows = 1;
   // Of blocks of 64 rows: 8 groups of 8 positions along w.
   int group_rows = 8;             // from one group to the next, in the halo tile
@@ -110,15 +124,15 @@ struct ConvParams {
   // Where tiles are runs, rows of all blocks are neighbours in the halo tile instead, and some are no positions: row r
   // is at r / axis[2].halo along h and at what is left along w. 2^16 / axis[2].halo and 1 more; 0 where they are not.
   int run = 0;
-  int blocks = 1;                   // of a tile
-  int origin[most_blocks][3] = {};  // of each block, in positions of the tile
-  int block_row[most_blocks] = {};  // the same in rows of the halo tile
-  int slots = 1, slot_bytes = 0;    // of halo chunks
-  int stages = 1, stage_tiles = 1;  // of weights; weight tiles of one stage
-  bool resident = true;             // slots hold all chunks of a tile until its last phase
-  int fills = 1;                    // of the slots with a tile: one, or one for each phase that has taps
-  bool all_weights = false;         // all weights are one stage, and stay
-  bool paired = false;              // outputs of two neighbouring phases are stored as one
+  int blocks = 1;                     // of a tile
+  int origin[most_blocks][3] = {};    // of each block, in positions of the tile
+  int block_place[most_blocks] = {};  // the same in units of 16 bytes of the halo tile
+  int slots = 1, slot_bytes = 0;      // of halo chunks
+  int stages = 1, stage_tiles = 1;    // of weights; weight tiles of one stage
+  bool resident = true;               // slots hold all chunks of a tile until its last phase
+  int fills = 1;                      // of the slots with a tile: one, or one for each phase that has taps
+  bool all_weights = false;           // all weights are one stage, and stay
+  bool paired = false;                // outputs of two neighbouring phases are stored as one
   View to;
   ResultSteps results;
   bool lines_by_channel = false;  // of short chains: else they are the same for all bands

@@ -22,7 +22,7 @@ struct Shared {
 // A block's shared memory: halo slots, stages of weights, items, and what is behind.
 struct Memory {
   unsigned char *slots, *behind;
-  Item* item;  // that this warp of consumers works on: found once, as divisions are many instructions
+  Item* item;  // that this warp of consumers works on: here, as registers are short
   Shared shared;
 
   __device__ Memory(const ConvParams& p, int tile_bytes, int consumer_warps) {
@@ -33,7 +33,7 @@ struct Memory {
     item = reinterpret_cast<Item*>(items) + min(static_cast<int>(threadIdx.x) / warp_threads, consumer_warps - 1);
     behind = items + consumer_warps * item_bytes;
     shared = {shared_address(slots), shared_address(weights), shared_address(shared_words<barrier_bytes / 8>()),
-              *p.careful != 0};
+              __any_sync(~0U, *p.careful != 0) != 0};
   }
 };
 
@@ -42,6 +42,11 @@ __device__ inline void keep_item(const Item& item, Item* to) {
   __syncwarp();
   if (threadIdx.x % warp_threads == 0) *to = item;
   __syncwarp();
+}
+__device__ inline void keep_next_item(const ConvParams& p, Item* to) {
+  Item item = *to;
+  go_on(p, item);
+  keep_item(item, to);
 }
 
 // A place in a ring, and whether the ring's end was passed an odd number of times.

@@ -54,48 +54,68 @@ __device__ Rows<blocks> rows_of_run(const ConvParams& p, const Item& item, int p
   }
   return rows;
 }
-// The outputs of one phase, or of all of a position's.
+// How many phases of each axis are outputs at a thread's rows: found once for a tile. Four bits each, in this order.
+template <int blocks>
+struct Bounds {
+  int of[blocks];  // of both rows, 16 bits each
+
+  __device__ Bounds(const ConvParams& p, const Item& item) {
+    int group = threadIdx.x / group_threads, row = Sums<8>::row(0);
+    forget(group);
+    forget(row);
+#pragma unroll
+    for (int r = 0; r < 2 * blocks; ++r) {
+      if (r % 2 == 0) of[r / 2] = 0;
+#pragma unroll
+      for (int a = 0; a < 3; ++a) {
+        const ConvAxis& axis = p.axis[a];
+        const int position =
+            item.tile[a] * axis.tile + position_at(p, group * blocks + r / 2, row, a) + r % 2 * p.group_step[a];
+        of[r / 2] |= min(max(axis.size - position * axis.stride, 0), axis.stride) << (4 * a + 16 * (r % 2));
+      }
+    }
+  }
+  __device__ int phases(int r, int a) const { return of[r / 2] >> (4 * a + 16 * (r % 2)) & 15; }
+};
+
+// The outputs of one phase, or of all of a position's; so many planes further, where tiles march.
 template <int n, int blocks>
-__device__ Rows<blocks> rows_of(const ConvParams& p, const Item& item, const int (&phase)[3]) {
+__device__ Rows<blocks> rows_of(const ConvParams& p, const Item& item, Bounds<blocks> bounds, const int (&phase)[3],
+                                int planes = 0) {
   Rows<blocks> rows;
   int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = Sums<n>::column(0);
   forget(group);  // rows are found again for each phase: registers are short
   forget(row);
   forget(column);
+#pragma unroll
+  for (int& bits : bounds.of) forget(bits);  // or what they tell is kept
   const Strides& step = p.to.step;
-  std::int64_t first =
-      item.image * step.n + item.band * n * step.c + phase[0] * step.d + phase[1] * step.h + phase[2] * step.w;
+  std::int64_t first = item.image * step.n + item.band * n * step.c + (phase[0] + planes) * step.d + phase[1] * step.h +
+                       phase[2] * step.w;
 #pragma unroll
   for (int a = 0; a < 3; ++a) first += item.tile[a] * p.results.tile[a];
   first += row / 8 * p.results.group + row % 8 * p.results.position + column * step.c;
 #pragma unroll
   for (int r = 0; r < 2 * blocks; ++r) {
-    const int block = group * blocks + r / 2, half = r % 2;
-    int out[3];
     rows.there[r] = true;
 #pragma unroll
-    for (int a = 0; a < 3; ++a) {
-      const ConvAxis& axis = p.axis[a];
-      const int position = item.tile[a] * axis.tile + position_at(p, block, row, a) + half * p.group_step[a];
-      out[a] = position * axis.stride + phase[a];
-      rows.there[r] &= out[a] < axis.size;
-    }
-    rows.next[r] = rows.there[r] && phase[2] + 1 < p.axis[2].stride && out[2] + 1 < p.axis[2].size;
-    rows.to[r] = first + p.results.block[block] + half * p.results.group;
+    for (int a = 0; a < 3; ++a) rows.there[r] &= phase[a] < bounds.phases(r, a);
+    rows.next[r] = rows.there[r] && phase[2] + 1 < bounds.phases(r, 2);
+    rows.to[r] = first + p.results.block[group * blocks + r / 2] + r % 2 * p.results.group;
   }
   return rows;
 }
 
 // Writes sums of one phase, or of two neighbours along w, as elements of type E: 8 columns at a time, from the first
-// on. Tiles may be runs where they march.
-template <class E, bool marches, int n, int joint, int blocks>
+// on.
+template <class E, int n, int joint, int blocks>
 class Writer {
  public:
-  __device__ Writer(const ConvParams& p, const Item& item, const int (&phase)[3])
-      : rows_(marches && p.run != 0 ? rows_of_run<n, blocks>(p, item, phase[0]) : rows_of<n, blocks>(p, item, phase)),
+  __device__ Writer(const ConvParams& p, const Rows<blocks>& rows, int band)
+      : rows_(rows),
         step_(p.to.step.c * size),
         neighbour_(p.to.step.w * size),
-        channels_(p.out_channels - item.band * n),
+        channels_(p.out_channels - band * n),
         paired_(joint == 2 && p.paired) {
 #pragma unroll
     for (int r = 0; r < 2 * blocks; ++r) to_[r] = reinterpret_cast<char*>(static_cast<E*>(p.to.data) + rows_.to[r]);

@@ -24,11 +24,9 @@ __device__ void with_count(int count, F&& f) {
 // A tile of an image, and a band of output channels.
 struct alignas(16) Item {
   int image, band, tile[3];
-  int careful;  // not 0: some weight is not finite; here, as registers are short
 };
 static_assert(sizeof(Item) == item_bytes);
 __device__ inline Item item_at(const ConvParams& p, int index) {
-  forget(index);  // found again where it is needed: registers are short
   Item item;
   const int rank = index % p.cluster;  // blocks of a cluster have the same band
   index /= p.cluster;
@@ -40,42 +38,37 @@ __device__ inline Item item_at(const ConvParams& p, int index) {
     index /= p.axis[a].tiles;
   }
   item.image = index;
-  item.careful = *p.careful;
   return item;
 }
-
-// Of an axis: those that occur. Phases are counted from that of the box's first output.
-__device__ inline int phases(const ConvAxis& axis) { return min(axis.stride, axis.size); }
-template <class F>
-__device__ void for_each_phase(const ConvParams& p, F&& f) {
-  for (int d = 0; d < phases(p.axis[0]); ++d)
-    for (int h = 0; h < phases(p.axis[1]); ++h)
-      for (int w = 0; w < phases(p.axis[2]); ++w) f(d, h, w);
+// A block's next one, without divisions. Behind one that is there twice are none but its own in other bands.
+__device__ inline void go_on(const ConvParams& p, Item& item) {
+  item.band += p.band_step;
+  const bool over = item.band >= p.bands;
+  if (over) item.band -= p.bands;
+  int carry = 0;
+#pragma unroll
+  for (int a = 2; a >= 0; --a) {
+    item.tile[a] += (over ? p.item_steps[1].tile[a] : p.item_steps[0].tile[a]) + carry;
+    carry = item.tile[a] >= p.axis[a].tiles ? 1 : 0;
+    if (carry != 0) item.tile[a] -= p.axis[a].tiles;
+  }
+  item.image += (over ? p.item_steps[1].image : p.item_steps[0].image) + carry;
+  if (item.image < p.images) return;
+  item.image = p.images - 1;  // as item_at() has it
+#pragma unroll
+  for (int a = 0; a < 3; ++a) item.tile[a] = p.axis[a].tiles - 1;
 }
 
-// One phase of every axis.
-struct Class {
-  int taps, first;       // first: of its taps, among all
-  int along_h, along_w;  // taps
-  int row;               // of the halo tile, that the tile's first position meets through the first tap
-};
-__device__ inline Class class_at(const ConvParams& p, int d, int h, int w) {
-  const int number[3] = {d, h, w};
-  Class c{1, 0, 0, 0, 0};
-#pragma unroll
-  for (int a = 0; a < 3; ++a) {
-    const ConvAxis& axis = p.axis[a];
-    c.first += c.taps * axis.before[number[a]];
-    c.taps *= axis.count[number[a]];
-    c.row = c.row * axis.halo + axis.row[number[a]];
-    if (a == 1) c.along_h = axis.count[number[a]];
-    if (a == 2) c.along_w = axis.count[number[a]];
-  }
-  return c;
+// f(class), of each that occurs, in the order of phases.
+template <class F>
+__device__ void for_each_class(const ConvParams& p, F&& f) {
+  const int count = p.phases[0] * p.phases[1] * p.phases[2];
+  for (int c = 0; c < count; ++c) f(p.classes[c]);
 }
 
 __device__ inline Class uniform(const Class& c) {
-  return {uniform(c.taps), uniform(c.first), uniform(c.along_h), uniform(c.along_w), uniform(c.row)};
+  return {uniform(c.taps),  uniform(c.first), uniform(c.along_h), uniform(c.along_w),
+          uniform(c.place), uniform(c.line),  uniform(c.plane)};
 }
 
 // A row of a block, as a position of the tile.

@@ -15,6 +15,8 @@ namespace convt::core::cuda::sm90 {
 inline void forget(int&) {}
 inline void forget(std::int64_t&) {}
 
+inline void leave_open(float& value) { value = NAN; }  // no number would tell who used it
+
 // Ties go away from 0. Infinity and NaN stay what they are.
 inline unsigned tf32_bits(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
@@ -75,11 +77,11 @@ void multiply_wait() {
 }
 
 template <Format format, int n>
-void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b) {
+void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b, int add = 1) {
   constexpr auto element = format == Format::tf32  ? hopper_model::Element::tf32
                            : format == Format::f16 ? hopper_model::Element::f16
                                                    : hopper_model::Element::bf16;
-  hopper_model::multiply(element, n, d, a, b);
+  hopper_model::multiply(element, n, d, a, b, add != 0);
 }
 
 }  // namespace convt::core::cuda::sm90
