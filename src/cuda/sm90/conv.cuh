@@ -268,7 +268,7 @@ __device__ void run_folded(const ConvParams& p, int item, Feed& feed, const Memo
   for_each_phase(p, [&](int d, int h, int w) {
     float sums[1][blocks][n / 2];
     sum_phases<Kind, 1>(p, memory, item, d, h, w, feed, sums);
-    fold_phase<E>(p, lines_in<n>(memory.behind), sums, folded);
+    fold_phase(p, lines_in<n>(memory.behind), sums, folded);
   });
   const int phase[3] = {0, 0, 0};
   finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, *memory.item, phase, folded);
