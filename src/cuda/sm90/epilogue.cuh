@@ -139,17 +139,23 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const 
   constexpr bool in_pairs = sizeof(To) == sizeof(float) && joint == 2;
   constexpr int degree = gelu_of_norm_fit<E>().degree;
   Writer<To, marches, n, joint, blocks> writer(p, item, phase);
-  for_columns<n>(sums, [&](int i, Columns<joint, blocks>& x) {
-    if (std::is_same_v<E, To> && chain.activation == ShortChain::gelu_of_norm) {
+  const auto put_columns = [&](auto&& end) {
+    for_columns<n>(sums, [&](int i, Columns<joint, blocks>& x) {
+      end(i, x);
+      writer.put(i, x);
+    });
+  };
+  if (std::is_same_v<E, To> && chain.activation == ShortChain::gelu_of_norm)
+    put_columns([&](int, Columns<joint, blocks>& x) {
       end_norm(scale, x);
 #pragma unroll
       for (auto& of_phase : x) apply_gelu<degree, 4 * blocks>(chain.q, of_phase[0]);
-    } else {
+    });
+  else
+    put_columns([&](int i, Columns<joint, blocks>& x) {
       end_columns(chain, lines, scale, i, x);
       if (in_pairs || chain.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), x);
-    }
-    writer.put(i, x);
-  });
+    });
 }
 
 // A short chain, and stores. Values between stages are floats, whatever E is.
