@@ -16,6 +16,9 @@ using OperandValues = std::array<double, 4>;
 
 // What a part makes of a line, for a part that reduces nothing.
 Line apply(const Affine::Part& part, Line line, const OperandValues& operands);
+// What planning knows of it, for all channels. A number that is not known, because an operand holds it or it is not
+// finite, is NaN.
+Line planned(const Affine& affine);
 
 // A fold that is a sum times a number: over channels or over windows of `count` elements. Nothing for any other op.
 std::optional<double> linear_reduction(const Op& op, std::int64_t count);

@@ -48,7 +48,7 @@ void add_steps(Steps& steps, const Stage& stage) {
       stage.op);
 }
 
-// ---- What is known at planning. A number that is not, because an operand holds it or it is not finite, is NaN here.
+// ---- What is known at planning.
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
@@ -59,10 +59,14 @@ Line planned(const Affine::Part& part, Line line) {
   return line;
 }
 
+}  // namespace
+
 Line planned(const Affine& affine) {
   return std::accumulate(affine.parts.begin(), affine.parts.end(), Line(),
                          [](Line line, const Affine::Part& part) { return planned(part, line); });
 }
+
+namespace {
 
 // ---- The rules. Each says whether it did something.
 

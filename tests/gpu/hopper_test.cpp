@@ -36,7 +36,7 @@ const std::vector<std::string> shapes = {
     "2d channels=200->150 input=9x10 kernel=3 stride=3 padding=1 | bias | relu",
     "2d channels=700->260 input=9x10 kernel=3 stride=2 padding=1 | softmax",
     "2d batch=2 channels=8->200 input=128x64 kernel=2 stride=2",
-    "2d batch=2 channels=8->200 input=128x64 kernel=2 stride=2 | gelu",
+    "2d batch=2 channels=8->200 input=128x64 kernel=2 stride=2 | gelu | mul(5)",
     "2d channels=33->65 input=9x10 kernel=2 stride=4 padding=1 dilation=3 | instance_norm | relu",
     "2d batch=2 channels=40->20 input=20x33 kernel=5 stride=2x3 | bias | layer_norm(channels, affine) | gelu | mul(3)",
     "3d batch=2 channels=32->64 input=5x9x11 kernel=4 stride=2 padding=1",

@@ -59,7 +59,8 @@ const std::vector<std::string> shapes = {
     "3d batch=2 channels=16->64 input=3x5x9 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | "
     "avg_pool(2) | gelu",
     "3d channels=32->64 input=4x5x6 kernel=5 stride=2 padding=2 | bias | max_pool(2) | max_pool(3) | sum",
-    "2d batch=2 channels=24->30 input=21x19 kernel=3 stride=3 padding=2 | relu | max_pool(3) | layer_norm(channels)",
+    "2d batch=2 channels=24->30 input=21x19 kernel=3 stride=3 padding=2 | relu | max_pool(3) | layer_norm(channels) | "
+    "gelu",
     "2d channels=24->30 input=11x19 kernel=2 stride=3 output_padding=1 | relu | avg_pool(3) | silu",
     "2d channels=24->30 input=11x19 kernel=3 stride=2 | relu | max_pool(2, stride=3) | tanh",
     "2d batch=4 channels=8->8 input=40x40 kernel=2 | relu",
@@ -69,7 +70,7 @@ const std::vector<std::string> shapes = {
     "3d channels=80->24 input=5x9x8 kernel=3 layout=channels_last",
     "2d batch=3 channels=64->96 input=5x9 kernel=2 stride=2 layout=channels_last | bias | relu",
     "2d batch=8 channels=8->72 input=20x20 kernel=2 stride=2",
-    "2d batch=8 channels=8->72 input=20x20 kernel=2 stride=2 | gelu",
+    "2d batch=8 channels=8->72 input=20x20 kernel=2 stride=2 | gelu | mul(5)",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};

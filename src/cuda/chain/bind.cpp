@@ -153,6 +153,9 @@ ChainStep bind_step(const Program& program, std::size_t number, const Call& call
     to.kind = ChainStep::affine;
     to.data[0] = data.a;
     to.data[1] = data.b;
+    const Line line = planned(std::get<Affine>(step.what));
+    static_assert(sizeof line <= sizeof to.params);
+    std::memcpy(to.params.bytes, &line, sizeof line);
     return to;
   }
   to.op = put_op(*any, to.params);

@@ -52,8 +52,8 @@ struct ChainStep {
     map_space,        // a norm over space, with its statistics, then perhaps a weight and a bias
   };
   Kind kind = affine;
-  int op = 0;  // its place in ops.def
-  OpBytes<40> params{};
+  int op = 0;                  // its place in ops.def
+  OpBytes<40> params{};        // affine: what planning knows, a Line (plan/algebra.hpp)
   const void* data[2] = {};    // affine: a, b; combine: the tensor; map_space: centre, scale
   Strides step;                // combine, map_space (c: from one region of channels to the next)
   const void* weight[2] = {};  // map_space: weight, bias

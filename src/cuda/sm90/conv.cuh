@@ -278,7 +278,7 @@ __device__ void run_folded(const ConvParams& p, const int (&offset)[Kind::blocks
       for (int w = 0; w < p.phases[2]; ++w, ++number) {
         float sums[1][blocks][n / 2];
         sum_phases<Kind, 1>(p, memory, number, {d, h, w}, offset, feed, sums);
-        fold_phase<E>(p, lines_in<n>(memory.behind), sums, folded);
+        fold_phase(p, lines_in<n>(memory.behind), sums, folded);
       }
   const auto rows = [&] { return rows_of<n, blocks>(p, *memory.item, Bounds<blocks>(p, *memory.item), {0, 0, 0}); };
   finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, rows, memory.item->band, folded);

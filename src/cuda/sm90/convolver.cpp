@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 
 #include "base/division.hpp"
 #include "base/error.hpp"
+#include "cuda/sm90/gelu_fit.hpp"
+#include "plan/algebra.hpp"
 
 namespace convt::core::cuda::sm90 {
 namespace {
@@ -68,6 +71,14 @@ Part part_of(const ChainStep& step) {
   return point && step.op == number_of<ops::Relu>() ? Part::relu : Part::other;
 }
 
+// Without a and b where it is a factor that planning knows.
+ShortChain::Line line_of(const ChainStep& step) {
+  const Line planned = op_of<Line>(step);
+  const auto factor = static_cast<float>(planned.a);
+  if (planned.b == 0 && std::isfinite(factor)) return {true, nullptr, nullptr, factor};
+  return {true, static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
+}
+
 // Whether the chain is a short one, and which.
 bool shorten(const Chain& chain, int channels, ShortChain& to) {
   ShortOrder order;
@@ -80,7 +91,7 @@ bool shorten(const Chain& chain, int channels, ShortChain& to) {
       const auto line = place == ShortOrder::before_norm   ? ShortChain::before_norm
                         : place == ShortOrder::behind_norm ? ShortChain::behind_norm
                                                            : ShortChain::last;
-      to.lines[line] = {true, static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
+      to.lines[line] = line_of(step);
     }
     if (place == ShortOrder::norm) {
       to.norm = 1;
@@ -92,19 +103,6 @@ bool shorten(const Chain& chain, int channels, ShortChain& to) {
   return true;
 }
 
-// A short chain's GELU takes half of its argument: by the last multiplication before it, or one of its own.
-void halve_before_gelu(ShortChain& chain) {
-  if (chain.activation != ShortChain::gelu) return;
-  ShortChain::Line& behind = chain.lines[ShortChain::behind_norm];
-  if (!behind.there && chain.norm != 0) {
-    chain.gain = 0.5f;
-    return;
-  }
-  ShortChain::Line& line = behind.there ? behind : chain.lines[ShortChain::before_norm];
-  line.there = true;
-  line.a_times *= 0.5f;
-  line.b_times *= 0.5f;
-}
 bool ends_with_norm(const ShortChain& chain) {
   return chain.norm != 0 && !chain.lines[ShortChain::behind_norm].there && chain.activation == ShortChain::none &&
          !chain.lines[ShortChain::last].there;
@@ -376,11 +374,12 @@ void HopperConvolver::convolve(const ConvJob& job) const {
     if (p.fold.kind != Fold::max) {
       ShortChain::Line& first = p.behind.lines[ShortChain::before_norm];
       first.there = true;
-      first.a_times = 1.0f / static_cast<float>(volume(program_->convolution.stride));
+      first.a_times /= static_cast<float>(volume(program_->convolution.stride));
     }
   }
-  halve_before_gelu(p.quick);
-  halve_before_gelu(p.behind);
+  const convt_dtype dtype = program_->asked->dtype;
+  prepare_gelu(p.quick, dtype, job.pool == nullptr && job.to.dtype == dtype);
+  prepare_gelu(p.behind, dtype, job.to.dtype == dtype);
   for (const ShortChain* const chain : {&p.quick, &p.behind})
     for (const ShortChain::Line& line : chain->lines) p.lines_by_channel |= line.a != nullptr;
   place_axes(job, tile, p);
@@ -415,7 +414,6 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   place_classes(p, tile.way == Way::march);
   place_items(p, grid);
   const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared)};
-  const convt_dtype dtype = program_->asked->dtype;
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;
   run(tile.way, g_.columns, p, how);
 }

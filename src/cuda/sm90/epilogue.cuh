@@ -87,19 +87,26 @@ __device__ void start_short(const ShortChain& chain, int channels, const Lines<n
   if (chain.norm != 0) centre<n>(chain, channels, x, scale);
 }
 
-// The rest of it, of 8 columns, from 8*i on.
-template <class E, int n, int joint, int blocks>
-__device__ void end_columns(const ShortChain& chain, const Lines<n>& lines, const PerRow<joint, blocks>& scale, int i,
-                            float (&x)[joint][blocks][4]) {
-  if (chain.norm != 0) {
+// 8 columns of a thread's rows.
+template <int joint, int blocks>
+using Columns = float[joint][blocks][4];
+
+template <int joint, int blocks>
+__device__ void end_norm(const PerRow<joint, blocks>& scale, Columns<joint, blocks>& x) {
 #pragma unroll
-    for (int k = 0; k < 2; ++k)
-      for_each_row<joint, blocks>([&](int j, int b, int half) { x[j][b][2 * half + k] *= scale[j][b][half]; });
-  }
+  for (int k = 0; k < 2; ++k)
+    for_each_row<joint, blocks>([&](int j, int b, int half) { x[j][b][2 * half + k] *= scale[j][b][half]; });
+}
+
+// The rest of it but its last line, of the columns 8*i and on.
+template <int n, int joint, int blocks>
+__device__ void end_columns(const ShortChain& chain, const Lines<n>& lines, const PerRow<joint, blocks>& scale, int i,
+                            Columns<joint, blocks>& x) {
+  if (chain.norm != 0) end_norm(scale, x);
   if (chain.lines[ShortChain::behind_norm].there) apply_line(lines.at(ShortChain::behind_norm, i), x);
   if (chain.activation == ShortChain::gelu) {
 #pragma unroll
-    for (auto& phase : x) apply_gelu<E, 4 * blocks>(phase[0]);
+    for (auto& phase : x) apply_gelu<ShortChain::gelu_degree, 4 * blocks>(chain.q, phase[0]);
   } else if (chain.activation == ShortChain::relu) {
 #pragma unroll
     for (auto& phase : x)
@@ -115,7 +122,7 @@ template <int n, int joint, int blocks, class F>
 __device__ void for_columns(float (&sums)[joint][blocks][n / 2], F&& f) {
 #pragma unroll
   for (int i = 0; i < n / 8; ++i) {
-    float x[joint][blocks][4];
+    Columns<joint, blocks> x;
 #pragma unroll
     for (int k = 0; k < joint * blocks * 4; ++k)
       x[k / 4 / blocks][k / 4 % blocks][k % 4] = sums[k / 4 / blocks][k / 4 % blocks][4 * i + k % 4];
@@ -129,12 +136,25 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const 
                           int band, const PerRow<joint, blocks>& scale, float (&sums)[joint][blocks][n / 2]) {
   // Results of a multiplication fall into neighbouring registers, which sums would have to be moved to.
   constexpr bool in_pairs = sizeof(To) == sizeof(float) && joint == 2;
+  constexpr int degree = gelu_of_norm_fit<E>().degree;
   Writer<To, n, joint, blocks> writer(p, rows(), band);
-  for_columns<n>(sums, [&](int i, float(&x)[joint][blocks][4]) {
-    end_columns<E>(chain, lines, scale, i, x);
-    if (in_pairs || chain.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), x);
-    writer.put(i, x);
-  });
+  const auto put_columns = [&](auto&& end) {
+    for_columns<n>(sums, [&](int i, Columns<joint, blocks>& x) {
+      end(i, x);
+      writer.put(i, x);
+    });
+  };
+  if (std::is_same_v<E, To> && chain.activation == ShortChain::gelu_of_norm)
+    put_columns([&](int, Columns<joint, blocks>& x) {
+      end_norm(scale, x);
+#pragma unroll
+      for (auto& of_phase : x) apply_gelu<degree, 4 * blocks>(chain.q, of_phase[0]);
+    });
+  else
+    put_columns([&](int i, Columns<joint, blocks>& x) {
+      end_columns(chain, lines, scale, i, x);
+      if (in_pairs || chain.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), x);
+    });
 }
 
 // A short chain, and stores to what rows() tells. Values between stages are floats, whatever E is.
@@ -157,7 +177,7 @@ __device__ void start_fold(const Fold& fold, float (&folded)[1][blocks][n / 2]) 
     for (float& x : block) x = fold.kind == Fold::max ? -INFINITY : 0.0f;
 }
 // One phase, through its chain, into the results.
-template <class E, int n, int blocks>
+template <int n, int blocks>
 __device__ void fold_phase(const ConvParams& p, const Lines<n>& lines, float (&x)[1][blocks][n / 2],
                            float (&folded)[1][blocks][n / 2]) {
   PerRow<1, blocks> scale;
@@ -172,8 +192,8 @@ __device__ void fold_phase(const ConvParams& p, const Lines<n>& lines, float (&x
     return;
   }
   const auto into = [&](auto&& join) {
-    for_columns<n>(x, [&](int i, float(&ended)[1][blocks][4]) {
-      end_columns<E>(p.quick, lines, scale, i, ended);
+    for_columns<n>(x, [&](int i, Columns<1, blocks>& ended) {
+      end_columns(p.quick, lines, scale, i, ended);
       if (p.quick.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), ended);
 #pragma unroll
       for (int k = 0; k < blocks * 4; ++k) {

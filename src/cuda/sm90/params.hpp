@@ -54,7 +54,9 @@ struct ItemStep {
 // A chain that runs on accumulators in registers, in this order; every part of it may be missing.
 struct ShortChain {
   enum Place : int { before_norm, behind_norm, last, places };  // of lines
-  enum Activation : int { none, gelu, relu };
+  // gelu_of_norm: the norm and GELU make the whole chain but for a line before them (gelu_fit.hpp).
+  enum Activation : int { none, gelu, gelu_of_norm, relu };
+  static constexpr int gelu_degree = 5;
   // a_times*a[c]*x + b_times*b[c]; without a and b, a_times*x. One that is not there is x.
   struct Line {
     bool there = false;
@@ -64,7 +66,10 @@ struct ShortChain {
   Line lines[places];
   int norm = 0;                       // over channels
   float each = 1, eps = 0, gain = 1;  // each: 1 / channels; gain: of its result
-  Activation activation = none;       // gelu takes half of its argument, as what stands before it hands on
+  Activation activation = none;
+  // GELU's result is times s. It takes s/2 of its argument, as what stands before it hands on; q: its fit in such
+  // terms.
+  float q[gelu_degree + 1] = {};
 };
 
 // Of shared memory, for a short chain's lines of one band.
