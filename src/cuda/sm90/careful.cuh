@@ -3,6 +3,7 @@
 // time: speed is no matter, registers are.
 #pragma once
 
+#include "cuda/sm90/wide.cuh"
 #include "cuda/sm90/work.cuh"
 
 namespace convt::core::cuda::sm90 {
@@ -26,8 +27,21 @@ __device__ const E* input_at(const ConvParams& p, const Item& item, const int (&
   return inside ? from : nullptr;
 }
 
-// Into sums in memory, [block][n / 2]: out of the way of the code that matters. Taps of the first axis may be joined.
-template <class E, int n, int joined>
+// Which position and which output channel of a band sum i of a thread is.
+template <int n>
+struct PositionsAsRows {
+  static constexpr int count = n / 2;
+  __device__ static int position(int i) { return Sums<n>::row(i / 2 % 2); }
+  __device__ static int channel(int i) { return Sums<n>::column(i / 4) + i % 2; }
+};
+struct PositionsAsColumns {
+  static constexpr int count = wide_positions / 2;
+  __device__ static int position(int i) { return i / 4 * 8 + WideSums::position() + i % 2; }
+  __device__ static int channel(int i) { return WideSums::channel(i / 2 % 2); }
+};
+
+// Into sums in memory, [block][count]: out of the way of the code that matters. Taps of the first axis may be joined.
+template <class E, int n, int joined, class Places>
 __device__ __noinline__ void add_carefully(const ConvParams& p, const Item& item, int number, int d, int h, int w,
                                            int blocks, float* sums) {
   const Class& c = p.classes[number];
@@ -36,33 +50,32 @@ __device__ __noinline__ void add_carefully(const ConvParams& p, const Item& item
   const auto* const weights = static_cast<const E*>(p.weights) +
                               (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks * columns * channels;
 #pragma unroll 1
-  for (int i = 0; i < blocks * 2 * c.taps * joined; ++i) {
-    const int b = i / (2 * c.taps * joined), half = i / (c.taps * joined) % 2, tap = i / joined % c.taps;
-    const int along = i % joined;
-    const E* const from =
-        input_at<E>(p, item, {d - along, h, w}, group * blocks + b, Sums<n>::row(half), c.first + tap);
-    if (from == nullptr) continue;
+  for (int i = 0; i < blocks * Places::count; ++i) {
+    const int b = i / Places::count, position = Places::position(i % Places::count);
+    float sum = 0;
 #pragma unroll 1
-    for (int channel = 0; channel < p.in_channels; ++channel) {
-      const float x = rounded_value(from[channel * p.channel_step]);
-      const E* const tile =
-          weights + (static_cast<std::int64_t>(channel) / channels * c.taps + tap) * columns * channels;
+    for (int k = 0; k < c.taps * joined; ++k) {
+      const int tap = k / joined, along = k % joined, column = along * n + Places::channel(i % Places::count);
+      const E* const from = input_at<E>(p, item, {d - along, h, w}, group * blocks + b, position, c.first + tap);
+      if (from == nullptr) continue;
 #pragma unroll 1
-      for (int k = 0; k < n / 4; ++k) {
-        const int column = along * n + Sums<n>::column(k / 2) + k % 2;
-        float& sum = sums[b * (n / 2) + k / 2 * 4 + half * 2 + k % 2];
-        sum = fmaf(x, rounded_value(tile[weight_place<E>(column, channel % channels, p.row_bytes)]), sum);
+      for (int channel = 0; channel < p.in_channels; ++channel) {
+        const E* const tile =
+            weights + (static_cast<std::int64_t>(channel) / channels * c.taps + tap) * columns * channels;
+        sum = fmaf(rounded_value(from[channel * p.channel_step]),
+                   rounded_value(tile[weight_place<E>(column, channel % channels, p.row_bytes)]), sum);
       }
     }
+    sums[i] = sum;
   }
 }
-template <class E, int n, int joined, int blocks>
+template <class E, int n, int joined, class Places, int blocks>
 __device__ void accumulate_carefully(const ConvParams& p, const Item& item, int number, int d, int h, int w,
-                                     float (&sums)[blocks][n / 2]) {
-  float in_memory[blocks * n / 2] = {};
-  add_carefully<E, n, joined>(p, item, number, d, h, w, blocks, in_memory);
+                                     float (&sums)[blocks][Places::count]) {
+  float in_memory[blocks * Places::count] = {};
+  add_carefully<E, n, joined, Places>(p, item, number, d, h, w, blocks, in_memory);
 #pragma unroll
-  for (int i = 0; i < blocks * n / 2; ++i) sums[i / (n / 2)][i % (n / 2)] = in_memory[i];
+  for (int i = 0; i < blocks * Places::count; ++i) sums[i / Places::count][i % Places::count] = in_memory[i];
 }
 
 }  // namespace convt::core::cuda::sm90

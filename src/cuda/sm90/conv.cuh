@@ -109,11 +109,11 @@ __device__ inline void release_halo(const Shared& shared, int slot) {
 
 // The products of one chunk of channels; `offset` is of each block, in units of 16 bytes. Taps come in runs, of those
 // that one stage has weights for: what waits and what is released is left to their ends.
-template <Format format, int n, int steps, int blocks>
+template <class Kind, int steps, int blocks = Kind::blocks>
 __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
-                               Feed& feed, Open& open, float (&sums)[blocks][n / 2]) {
+                               Feed& feed, Open& open, float (&sums)[blocks][Kind::across / 2]) {
   constexpr int step_units = step_bytes / 16;
-  const int tile_units = n * (p.row_bytes / 16);
+  const int tile_units = Kind::columns * (p.row_bytes / 16);
   const Operand tile(shared.halo + feed.halo.place * p.slot_bytes, p.group_rows, p.row_bytes);
   const Operand weights(shared.weights, 8, p.row_bytes);
   Walk walk(p, c, tile.place + c.place);
@@ -138,9 +138,12 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
 #pragma unroll
         for (int k = 0; k < steps; ++k)
 #pragma unroll
-          for (int i = 0; i < blocks; ++i)
-            multiply<format, n>(sums[i], tile.at(walk.place + offset[i] + k * step_units),
-                                weights.at(open.tile + k * step_units), tap == 0 && k == 0 ? open.add : 1);
+          for (int i = 0; i < blocks; ++i) {
+            const std::uint64_t positions = tile.at(walk.place + offset[i] + k * step_units);
+            const std::uint64_t channels = weights.at(open.tile + k * step_units);
+            multiply<Kind::format, Kind::across>(sums[i], Kind::wide ? channels : positions,
+                                                 Kind::wide ? positions : channels, tap == 0 && k == 0 ? open.add : 1);
+          }
         open.add = 1;
         walk.next();
         open.tile += tile_units;
@@ -175,10 +178,10 @@ __device__ void with_steps(int steps, F&& f) {
 }
 
 // The products of one class into the sums of the warpgroup's blocks; they are under way when it returns.
-template <Format format, int n, int blocks>
+template <class Kind, int blocks = Kind::blocks>
 __device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
-                           Feed& feed, Open& open, float (&sums)[blocks][n / 2]) {
-  open.tile = Operand(shared.weights, 8, p.row_bytes).place + c.first * p.chunks * n * (p.row_bytes / 16);
+                           Feed& feed, Open& open, float (&sums)[blocks][Kind::across / 2]) {
+  open.tile = Operand(shared.weights, 8, p.row_bytes).place + c.first * p.chunks * Kind::columns * (p.row_bytes / 16);
   open.left = p.all_weights ? c.taps * p.chunks : 0;  // a class begins with a stage
   open.add = 0;
 #pragma unroll
@@ -188,7 +191,7 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     if (feed.there == 0) wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
     with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes,
-               [&]<int steps>() { multiply_chunk<format, n, steps>(p, shared, c, offset, feed, open, sums); });
+               [&]<int steps>() { multiply_chunk<Kind, steps>(p, shared, c, offset, feed, open, sums); });
     if (!p.resident) open.slot = feed.halo.place;
     feed.halo.next();
   }
@@ -216,8 +219,9 @@ __device__ void clear(float (&sums)[blocks][n / 2]) {
 template <class Kind, int joint>
 __device__ void sum_phases(const ConvParams& p, const Memory& memory, int number, const int (&phase)[3],
                            const int (&offset)[Kind::blocks], Feed& feed,
-                           float (&sums)[joint][Kind::blocks][Kind::columns / 2]) {
+                           float (&sums)[joint][Kind::blocks][Kind::across / 2]) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
+  using Places = std::conditional_t<Kind::wide, PositionsAsColumns, PositionsAsRows<n>>;
   const Shared& shared = memory.shared;
   feed.halo = uniform(feed.halo);
   feed.stage = uniform(feed.stage);
@@ -228,13 +232,13 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int number
     const Class c = uniform(p.classes[number + j]);
     const bool occurs = j == 0 || phase[2] + j < p.phases[2];
     if (shared.careful && occurs) {
-      accumulate_carefully<typename Kind::Element, n, 1, blocks>(p, *memory.item, number + j, phase[0], phase[1],
-                                                                 phase[2] + j, sums[j]);
+      accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(p, *memory.item, number + j, phase[0],
+                                                                         phase[1], phase[2] + j, sums[j]);
     } else if (!occurs || c.taps == 0) {
-      clear<n, blocks>(sums[j]);
+      clear<Kind::across, blocks>(sums[j]);
     } else {
       if (p.resident) feed.halo = tile;
-      accumulate<Kind::format, n>(p, shared, c, offset, feed, open, sums[j]);
+      accumulate<Kind>(p, shared, c, offset, feed, open, sums[j]);
       if (p.resident) feed.there = 1;
       multiply_wait<0>();
     }
@@ -248,16 +252,23 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int number
 template <class Kind>
 __device__ void run_phases(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
-  const Bounds<blocks> bounds(p, *memory.item);
+  [[maybe_unused]] const auto bounds = [&] {
+    if constexpr (!Kind::wide)
+      return Bounds<blocks>(p, *memory.item);
+    else
+      return 0;
+  }();
   int number = 0;
   for (int d = 0; d < p.phases[0]; ++d)
     for (int h = 0; h < p.phases[1]; ++h, number += p.phases[2])
       for (int w = 0; w < p.phases[2]; w += joint) {
         const int phase[3] = {d, h, w};
-        float sums[joint][blocks][n / 2];
+        float sums[joint][blocks][Kind::across / 2];
         sum_phases<Kind, joint>(p, memory, number + w, phase, offset, feed, sums);
         if constexpr (Kind::way == Way::strip)
           finish_in_strip<n>(p, *memory.item, phase, sums[0][0], memory.behind);
+        else if constexpr (Kind::wide)
+          finish_wide<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p, *memory.item, sums[0]);
         else
           finish<typename Kind::Element>(
               p.quick, lines_in<n>(memory.behind), p,
@@ -270,18 +281,25 @@ template <class Kind>
 __device__ void run_folded(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
   using E = typename Kind::Element;
-  float folded[1][blocks][n / 2];
-  start_fold<n>(p.fold, folded);
+  float folded[1][blocks][Kind::across / 2];
+  start_fold<Kind::across>(p.fold, folded);
   int number = 0;
   for (int d = 0; d < p.phases[0]; ++d)
     for (int h = 0; h < p.phases[1]; ++h)
       for (int w = 0; w < p.phases[2]; ++w, ++number) {
-        float sums[1][blocks][n / 2];
+        float sums[1][blocks][Kind::across / 2];
         sum_phases<Kind, 1>(p, memory, number, {d, h, w}, offset, feed, sums);
-        fold_phase(p, lines_in<n>(memory.behind), sums, folded);
+        if constexpr (Kind::wide)
+          fold_wide(p, lines_in<n>(memory.behind), sums[0], folded[0]);
+        else
+          fold_phase(p, lines_in<n>(memory.behind), sums, folded);
       }
-  const auto rows = [&] { return rows_of<n, blocks>(p, *memory.item, Bounds<blocks>(p, *memory.item), {0, 0, 0}); };
-  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, rows, memory.item->band, folded);
+  if constexpr (Kind::wide) {
+    finish_wide<E>(p.behind, lines_in<n>(memory.behind, 1), p, *memory.item, folded[0]);
+  } else {
+    const auto rows = [&] { return rows_of<n, blocks>(p, *memory.item, Bounds<blocks>(p, *memory.item), {0, 0, 0}); };
+    finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, rows, memory.item->band, folded);
+  }
 }
 
 template <class Kind>
@@ -298,9 +316,9 @@ __device__ void consume(const ConvParams& p, const Memory& memory) {
   keep_item(item_at(p, blockIdx.x), memory.item);
   for (int i = blockIdx.x; i < p.items; i += gridDim.x, keep_next_item(p, memory.item)) {
     if constexpr (Kind::way != Way::strip)
-      fill_lines<Kind::columns, Kind::way == Way::folded, Kind::team.consumers * group_threads>(
-          p, uniform(memory.item->band), band, memory.behind);
-    if constexpr (Kind::way == Way::folded)
+      fill_lines<Kind::columns, Kind::folds, Kind::team.consumers * group_threads>(p, uniform(memory.item->band), band,
+                                                                                   memory.behind);
+    if constexpr (Kind::folds)
       run_folded<Kind>(p, offset, feed, memory);
     else
       run_phases<Kind>(p, offset, feed, memory);

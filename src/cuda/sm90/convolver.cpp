@@ -108,13 +108,17 @@ bool ends_with_norm(const ShortChain& chain) {
          !chain.lines[ShortChain::last].there;
 }
 
+// Rows of so many elements come in pairs, and each pair begins at an even element of memory.
+bool are_pairs(const View& to, int width) {
+  const Strides& s = to.step;
+  const std::size_t element = to.dtype == CONVT_F32 ? 4 : 2;
+  return width % 2 == 0 && s.w == 1 && s.n % 2 == 0 && s.c % 2 == 0 && s.d % 2 == 0 && s.h % 2 == 0 &&
+         reinterpret_cast<std::uintptr_t>(to.data) % (2 * element) == 0;
+}
 // Two elements at a time: outputs of a row and its phases come in pairs, rows begin at even elements, and so does the
 // tensor; channels come in whole groups.
 bool is_paired(const View& to, const ConvAxis& axis, int channels) {
-  const Strides& s = to.step;
-  const std::size_t element = to.dtype == CONVT_F32 ? 4 : 2;
-  return axis.stride % 2 == 0 && axis.size % 2 == 0 && channels % 8 == 0 && s.w == 1 && s.n % 2 == 0 && s.c % 2 == 0 &&
-         s.d % 2 == 0 && s.h % 2 == 0 && reinterpret_cast<std::uintptr_t>(to.data) % (2 * element) == 0;
+  return axis.stride % 2 == 0 && channels % 8 == 0 && are_pairs(to, axis.size);
 }
 
 class HopperConvolver : public Convolver {
@@ -403,7 +407,8 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.tiles = p.images * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
   p.cluster = tile.all_weights || p.tiles == 1 ? 1 : most_cluster;
   p.items = static_cast<int>(ceil_div(p.tiles, p.cluster)) * p.cluster * p.bands;
-  p.paired = is_paired(job.to, p.axis[2], g_.out_channels);
+  for (std::size_t a = 0; a < 3; ++a) p.positions[a] = static_cast<int>(ceil_div(p.axis[a].size, p.axis[a].stride));
+  p.paired = is_wide(tile.way) ? are_pairs(job.to, p.positions[2]) : is_paired(job.to, p.axis[2], g_.out_channels);
   p.to = job.to;
   if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);
   p.results = result_steps(p, job.pool != nullptr);

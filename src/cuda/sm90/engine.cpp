@@ -23,6 +23,14 @@ std::vector<Tile> sorted(std::vector<Tile> tiles) {
   return tiles;
 }
 
+// Over channels.
+bool has_norm(const Program& program) {
+  return std::ranges::any_of(program.steps, [](const Step& step) {
+    const Op* const op = std::get_if<Op>(&step.what);
+    return op != nullptr && std::holds_alternative<ops::LayerNorm>(*op);
+  });
+}
+
 class Sm90Engine : public Engine {
  public:
   std::string_view name() const override { return "cuda-sm90"; }
@@ -42,12 +50,16 @@ class Sm90Engine : public Engine {
     if (!none.rejection.empty()) return {none};
     choice.strip = sorted(tiles_of(choice.geometry, Way::strip, device)).front();
     none.rejection = choice.strip.rejection;
-    choice.folded = sorted(tiles_of(choice.geometry, Way::folded, device)).front();
-    const bool pairs = choice.geometry.taps[2].stride >= 2;
-    std::vector<Tile> tiles = tiles_of(choice.geometry, pairs ? Way::paired : Way::single, device);
-    const std::vector<Tile> marching = tiles_of(choice.geometry, Way::march, device);
-    tiles.insert(tiles.end(), marching.begin(), marching.end());
-    tiles = sorted(std::move(tiles));
+    const bool pairs = choice.geometry.taps[2].stride >= 2, norms = has_norm(*request.program);
+    const auto tiles_in = [&](std::initializer_list<Way> ways) {
+      std::vector<Tile> tiles;
+      for (const Way way : ways)
+        if (!norms || !is_wide(way))
+          std::ranges::copy(tiles_of(choice.geometry, way, device), std::back_inserter(tiles));
+      return sorted(std::move(tiles));
+    };
+    choice.folded = tiles_in({Way::folded, Way::wide_folded}).front();
+    const std::vector<Tile> tiles = tiles_in({pairs ? Way::paired : Way::single, Way::march, Way::wide});
     if (none.rejection.empty()) none.rejection = tiles.front().rejection;
     if (!none.rejection.empty()) return {none};
     return from_tiles(request, device, choice, tiles);

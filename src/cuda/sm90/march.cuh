@@ -149,8 +149,8 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
       if (z >= march.first) {
         float complete[1][blocks][n / 2];
         if (shared.careful) {
-          accumulate_carefully<typename Kind::Element, n, joined_taps, blocks>(p, *memory.item, 0, z, 0, 0,
-                                                                               complete[0]);
+          accumulate_carefully<typename Kind::Element, n, joined_taps, PositionsAsRows<n>, blocks>(
+              p, *memory.item, 0, z, 0, 0, complete[0]);
         } else {
 #pragma unroll
           for (int b = 0; b < blocks; ++b)

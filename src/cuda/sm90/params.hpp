@@ -13,14 +13,15 @@ namespace convt::core::cuda::sm90 {
 
 inline constexpr int most_stride = 4, most_classes = most_stride * most_stride * most_stride;
 inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
-inline constexpr int item_bytes = 32;      // of shared memory: what a warp of consumers works on
-inline constexpr int step_bytes = 32;      // of a row, for one matrix instruction
-inline constexpr int group_channels = 8;   // that threads load at once where tiles march
-inline constexpr int block_rows = 64;      // positions of one matrix instruction
-inline constexpr int most_blocks = 4;      // of a tile
-inline constexpr int joined_taps = 3;      // of the axis that tiles march along; see march.cuh
-inline constexpr int most_taps = 4096;     // of a kernel
-inline constexpr int shared_slack = 1024;  // to begin at a multiple of it
+inline constexpr int item_bytes = 32;                           // of shared memory: what a warp of consumers works on
+inline constexpr int step_bytes = 32;                           // of a row, for one matrix instruction
+inline constexpr int group_channels = 8;                        // that threads load at once where tiles march
+inline constexpr int block_rows = 64;                           // positions of one matrix instruction
+inline constexpr int most_blocks = 4;                           // of a tile
+inline constexpr int wide_positions = 128, wide_channels = 64;  // of one matrix instruction where positions are columns
+inline constexpr int joined_taps = 3;                           // of the axis that tiles march along; see march.cuh
+inline constexpr int most_taps = 4096;                          // of a kernel
+inline constexpr int shared_slack = 1024;                       // to begin at a multiple of it
 inline constexpr int most_stages = 8, most_slots = 8;
 inline constexpr int most_cluster = 2;  // blocks
 inline constexpr int barrier_bytes = 2 * (most_slots + most_stages) * 8;
@@ -113,15 +114,16 @@ struct ConvParams {
   int last_steps = 1;   // matrix instructions along the last chunk; the others have row_bytes / step_bytes
   // Of 8 channels: in half a chunk, in half of the last one, in halves of all (planes.cuh).
   int groups = 1, last_groups = 1, plane_groups = 1;
-  int bands = 1;                // of output channels
-  int cluster = 1;              // blocks that share one stream of weights: each loads a part for all
-  int tiles = 1;                // of all images
-  int items = 1;                // tiles, as many as fill clusters, x bands
-  int band_step = 0;            // from a block's item to its next
-  ItemStep item_steps[2];       // the second one where the bands' number passes its end
-  int phases[3] = {1, 1, 1};    // of each axis, that occur; counted from that of the box's first output
-  Class classes[most_classes];  // [d][h][w] of them
-  int tap_step = 0;             // from one tap along w to the next, in units of 16 bytes
+  int bands = 1;                 // of output channels
+  int cluster = 1;               // blocks that share one stream of weights: each loads a part for all
+  int tiles = 1;                 // of all images
+  int items = 1;                 // tiles, as many as fill clusters, x bands
+  int band_step = 0;             // from a block's item to its next
+  ItemStep item_steps[2];        // the second one where the bands' number passes its end
+  int positions[3] = {1, 1, 1};  // of the box that have outputs, where positions are columns
+  int phases[3] = {1, 1, 1};     // of each axis, that occur; counted from that of the box's first output
+  Class classes[most_classes];   // [d][h][w] of them
+  int tap_step = 0;              // from one tap along w to the next, in units of 16 bytes
   int halo_rows = 1;
   // Of blocks of 64 rows: 8 groups of 8 positions along w.
   int group_rows = 8;             // from one group to the next, in the halo tile

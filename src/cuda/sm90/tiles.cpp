@@ -27,11 +27,15 @@ int strip_bytes(int pixels, int columns) {
 // Of a matrix instruction: as many as its columns take, and at least what its rows take to read; among other work, more
 // (docs/hopper-notes.md).
 double instruction_clocks(int columns) { return 1.6 * std::max(columns / 2.0, 16 + columns / 4.0); }
+// Positions as columns leave more of shared memory to others.
+double block_clocks(Way way, int columns) {
+  return is_wide(way) ? 1.3 * wide_positions / 2.0 * columns / wide_channels : instruction_clocks(columns);
+}
 
 // Bytes behind halo tiles and weights: a strip of both warpgroups' blocks or lines of short chains.
 int fixed_bytes(const Geometry& g, Way way) {
   const int chain = way == Way::strip ? strip_bytes(team_of(way).consumers * block_rows, g.columns)
-                                      : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
+                                      : (is_folded(way) ? 2 : 1) * lines_bytes(g.columns);
   return shared_slack + team_of(way).consumer_warps() * item_bytes + chain;
 }
 
@@ -83,7 +87,8 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
     positions *= tile.size[a];
     phases *= static_cast<double>(std::min(stride, g.output[a]));
   }
-  const double products = g.tap_count() * steps_of(g) * positions / block_rows * instruction_clocks(g.columns);
+  const double products =
+      g.tap_count() * steps_of(g) * positions / positions_of(tile.way) * block_clocks(tile.way, g.columns);
   const double stage = tile.stage_tiles * g.columns * g.row_bytes;
   const double weights = tile.all_weights ? 0
                                           : static_cast<double>(g.tap_count()) * g.chunks * g.columns * g.row_bytes /
@@ -107,7 +112,7 @@ Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3
   std::int64_t rows = 1;
   for (int a = 0; a < 3; ++a) {
     const auto i = static_cast<std::size_t>(a);
-    tile.size[i] = blocks[i] * (a == group_axis ? 8 : 1) * (a == 2 ? 8 : 1);
+    tile.size[i] = blocks[i] * (a == group_axis ? positions_of(way) / 8 : 1) * (a == 2 ? 8 : 1);
     tile.halo[i] = tile.size[i] + g.span[i];
     rows *= tile.halo[i];
   }
@@ -312,12 +317,17 @@ std::string describe(const Program& program, Geometry& g) {
 }
 
 std::string Tile::print() const {
-  return fmt::format("{}{}{}", way == Way::march ? "m" : "",
+  return fmt::format("{}{}{}",
+                     way == Way::march ? "m"
+                     : is_wide(way)    ? "w"
+                                       : "",
                      run ? 'r' : axis_letters[static_cast<std::size_t>(group_axis)], fmt::join(size, "x"));
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& device) {
   if (way == Way::march) return march_tiles(g, device);
+  if (is_wide(way) && g.columns != wide_channels) return {};
+  if (way == Way::wide && g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1) return {};
   const int blocks = team_of(way).consumers * blocks_of(way, g.columns);
   std::vector<Tile> tiles;
   for (int axis = 0; axis < 3; ++axis)

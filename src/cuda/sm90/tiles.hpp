@@ -47,7 +47,8 @@ struct Tile {
   int shared = 0;      // bytes of shared memory
   double seconds = 0;  // predicted
 
-  std::string print() const;  // "h1x8x32": the group axis and the size; "mr98x5x49" of a run that marches
+  std::string print() const;  // "h1x8x32": the group axis and the size; "wh1x16x32" where positions are columns;
+                              // "mr98x5x49" of a run that marches
 };
 // Every tile of the table, rejected ones as well; none where this way is none for the convolution.
 std::vector<Tile> tiles_of(const Geometry& geometry, Way way, const DeviceProperties& device);
