@@ -58,16 +58,17 @@ struct HaloPart {
       : line(part / lines.parts), at((part - line * lines.parts) * pixels - lines.before) {}
 };
 
-// Of a part, the pixel that this lane stores in turn k. First pixels of neighbouring lanes' pairs are in every other
-// row: with the second ones of 4 lanes, 8 lanes meet all banks.
+// Of a part, the pixel that this lane stores first. First pixels of neighbouring lanes' pairs are in every other row:
+// with the second ones of 4 lanes, 8 lanes meet all banks.
 template <int pixels>
-__device__ int pixel_in_turn(int k) {
+__device__ int first_pixel() {
+  if (pixels == 1) return 0;
   int thread = threadIdx.x;
   forget(thread);  // found again: registers are short
-  return pixels == 1 ? 0 : k ^ (thread / 4 & 1);
+  return (thread & 4) != 0 ? 1 : 0;
 }
-// Where rows of a part are in a slot: each one's first unit, by turn, and in bits that are 0 there what else is known
-// of it, as registers are short.
+// Where rows of a part are in a slot: each one's first unit, in the order of stores, and in bits that are 0 there what
+// else is known of it, as registers are short.
 template <int pixels>
 struct RowPlaces {
   static constexpr int inside = 1, second = 2, absent = 4, none = 8;  // the image; half; there is no row; nor the part
@@ -75,9 +76,10 @@ struct RowPlaces {
 
   RowPlaces() = default;
   __device__ RowPlaces(const ConvParams& p, const HaloPart& part, int row_bytes, int bits) {
+    const int first = first_pixel<pixels>();
 #pragma unroll
     for (int k = 0; k < pixels; ++k) {
-      const int w = part.at + pixel_in_turn<pixels>(k), row = part.line * p.axis[2].halo + w;
+      const int w = part.at + (k ^ first), row = part.line * p.axis[2].halo + w;
       place[k] = (row * row_bytes + place_in_row(row, 0, row_bytes) * 16) | bits;
       if (pixels > 1 && static_cast<unsigned>(w) >= static_cast<unsigned>(p.axis[2].halo)) place[k] |= absent;
     }
@@ -166,6 +168,7 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 #pragma unroll
       for (int i = 0; i < parts; ++i) {
         if (i > 0 && part + i * filler.threads >= all) continue;
+        const int first_to_store = first_pixel<pixels>();
         const bool inside = (rows[i].at(0) & RowPlaces<pixels>::inside) != 0;
 #pragma unroll
         for (int c = 0; c < at_once; c += each) {
@@ -174,10 +177,9 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
             if (!inside || (!full && k >= left)) x[i][k] = X{};
 #pragma unroll
           for (int k = 0; k < pixels; ++k) {
-            const int place = rows[i].at(k), to = (place & -16) ^ first * static_cast<int>(sizeof(E));
-            if (pixels > 1 && (place & RowPlaces<pixels>::absent) != 0) continue;
-            *reinterpret_cast<uint4*>(slot + (to ^ c * static_cast<int>(sizeof(E)))) =
-                unit_of(x[i] + c, pixel_in_turn<pixels>(k));
+            const int place = rows[i].at(k), to = (place & -16) ^ (first + c) * static_cast<int>(sizeof(E));
+            const uint4 unit = unit_of(x[i] + c, k ^ first_to_store);
+            if (pixels == 1 || (place & RowPlaces<pixels>::absent) == 0) *reinterpret_cast<uint4*>(slot + to) = unit;
           }
         }
       }

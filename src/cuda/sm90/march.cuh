@@ -65,16 +65,13 @@ struct Inputs {
 // By shares; false where these would be too large.
 template <class E, int pixels, int blocks>
 __device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned char* slots) {
-  constexpr int least = 3 - pixels, most = pixels == 1 ? blocks + 1 : 2;  // what tiles have, but for long thin ones
-  if (!can_share<pixels>(p, most)) return false;
+  constexpr int parts = blocks + 2 - pixels;  // what tiles have, but for long thin ones
+  if (!can_share<pixels, parts>(p)) return false;
   Ring slot{p.slots};
-  with_count<least, most>(share_parts<pixels>(p), [&]<int parts>() {
-    for_each_march(p, [&](const March& march) {
-      const Inputs inputs(p.axis[0], march);
-      const Share<E, pixels, parts> share(p, corner_of(p, item_at(p, march.tile)));
-      if (inputs.count > 0)
-        PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot).fill(inputs.first, inputs.count);
-    });
+  for_each_march(p, [&](const March& march) {
+    const Inputs inputs(p.axis[0], march);
+    const Share<E, pixels, parts> share(p, corner_of(p, item_at(p, march.tile)));
+    if (inputs.count > 0) PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot).fill(inputs.first, inputs.count);
   });
   return true;
 }

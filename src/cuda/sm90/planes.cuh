@@ -11,16 +11,12 @@ inline constexpr Team march_team = team_of(Way::march);
 inline constexpr int march_warps = march_team.producers * group_warps;  // that fill planes
 inline constexpr int march_fillers = march_warps * warp_threads;
 
-// Parts of a thread's share, at most: lines of pairs may have one more than half their pixels.
-template <int pixels>
-__device__ int share_parts(const ConvParams& p) {
-  const int parts = pixels == 1 ? p.halo_rows : p.axis[1].halo * (p.axis[2].halo / pixels + 1);
-  return (2 * parts + march_fillers - 1) / march_fillers;
-}
-// Whether threads can have shares, of so many parts at most: some pixel is inside.
-template <int pixels>
-__device__ bool can_share(const ConvParams& p, int most) {
-  return !p.units && share_parts<pixels>(p) <= most && p.axis[1].inputs > 0 && p.axis[2].inputs > 0;
+// Whether threads can have shares of so many parts at most: some pixel is inside. Lines of pairs may have one more than
+// half their pixels.
+template <int pixels, int parts>
+__device__ bool can_share(const ConvParams& p) {
+  const int all = pixels == 1 ? p.halo_rows : p.axis[1].halo * (p.axis[2].halo / pixels + 1);
+  return !p.units && 2 * all <= parts * march_fillers && p.axis[1].inputs > 0 && p.axis[2].inputs > 0;
 }
 
 // What a thread fills of every plane of a tile: parts of lines, each with one half of a chunk's channels, as whole ones
@@ -99,7 +95,7 @@ __device__ void load_group(const ConvParams& p, const Share<E, pixels, parts>& s
 #pragma unroll
   for (int i = 0; i < parts; ++i) {
     const int place = share.rows[i].at(0);
-    if (pixels > 1 && i + 1 == parts && (place & R::none) != 0) continue;  // of whole warps
+    if (i + 1 == parts && (place & R::none) != 0) continue;  // in whole warps
     const int channel = at.first + at.channel(p, (place & R::second) != 0);
     const E* const first = share.from[i] + (plane + (full ? channel : min(channel, p.in_channels - 1)) * step);
     const auto* from = reinterpret_cast<const Loaded<E, pixels>*>(first);
@@ -114,6 +110,7 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
                             Group<E, pixels, parts>& x, unsigned char* slot) {
   using R = RowPlaces<pixels>;
   constexpr int size = sizeof(E), each = 16 / size;
+  const int first = first_pixel<pixels>();
 #pragma unroll
   for (int i = 0; i < parts; ++i) {
     const int bits = share.rows[i].at(0);
@@ -126,25 +123,26 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
       if (!full && c >= left) x[i][c] = {};
 #pragma unroll
     for (int k = 0; k < pixels; ++k) {
-      const int place = share.rows[i].at(k);
-      // Of single pixels, only the last part's; of tiny tiles others too, which store what is there.
-      if ((pixels > 1 || i + 1 == parts) && (place & R::absent) != 0) continue;
-      const int to = (place & -16) ^ channel * size;
+      const int place = share.rows[i].at(k), to = (place & -16) ^ channel * size;
 #pragma unroll
       for (int c = 0; c < group_channels; c += each) {
-        const uint4 unit = unit_of(x[i] + c, pixel_in_turn<pixels>(k));
-        *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
-                                                             unit.w & mask};
+        const uint4 unit = unit_of(x[i] + c, k ^ first);
+        // Of single pixels the last one; of tiny tiles others too, which store what is there.
+        if ((pixels == 1 && i + 1 < parts) || (place & R::absent) == 0)
+          *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
+                                                               unit.w & mask};
       }
     }
   }
 }
 
-// Neighbouring planes of a tile, each chunk to the ring's next slot. The next groups are under way while one is stored.
+// Neighbouring planes of a tile, each chunk to the ring's next slot. All groups that there are registers for are loaded
+// before the first is stored: a wait for a load is one for all that are under way, as the compiler counts them
+// together.
 template <class E, int pixels, int parts>
 class PlaneFiller {
+  static constexpr int groups = 6 / parts;
   using X = Group<E, pixels, parts>;
-  static constexpr int groups = parts < 3 && pixels > 1 ? 3 : 2;  // that have registers
 
  public:
   __device__ PlaneFiller(const ConvParams& p, const Shared& shared, const Share<E, pixels, parts>& share,
@@ -153,21 +151,16 @@ class PlaneFiller {
 
   __device__ void fill(int first, int planes) {
     plane_ = first * p_.axis[0].step;
-    X x[groups];
     forget(loaded_.first);  // or what follows the first group is found for all tiles, and kept
-    int left = planes * p_.plane_groups;
-#pragma unroll
-    for (int k = 0; k + 1 < groups; ++k)
-      if (k == 0 || left > k) load(x[k]);
 #pragma unroll 1
-    while (true) {
+    for (int left = planes * p_.plane_groups; left > 0; left -= groups) {
+      X x[groups];
 #pragma unroll
-      for (int k = 0; k < groups; ++k) {
-        if (left > k + groups - 1) load(x[(k + groups - 1) % groups]);
+      for (int k = 0; k < groups; ++k)
+        if (k == 0 || left > k) load(x[k]);
+#pragma unroll
+      for (int k = 0; k < groups; ++k)
         if (k == 0 || left > k) store(x[k]);
-      }
-      left -= groups;
-      if (left <= 0) return;
     }
   }
 
