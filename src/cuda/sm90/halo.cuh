@@ -168,8 +168,11 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 #pragma unroll
       for (int i = 0; i < parts; ++i) {
         if (i > 0 && part + i * filler.threads >= all) continue;
-        const int first_to_store = first_pixel<pixels>();
-        const bool inside = (rows[i].at(0) & RowPlaces<pixels>::inside) != 0;
+        const int turned = first_pixel<pixels>();
+        int place[pixels];
+#pragma unroll
+        for (int k = 0; k < pixels; ++k) place[k] = rows[i].place[k] ^ first * static_cast<int>(sizeof(E));
+        const bool inside = (place[0] & RowPlaces<pixels>::inside) != 0;
 #pragma unroll
         for (int c = 0; c < at_once; c += each) {
 #pragma unroll
@@ -177,9 +180,9 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
             if (!inside || (!full && k >= left)) x[i][k] = X{};
 #pragma unroll
           for (int k = 0; k < pixels; ++k) {
-            const int place = rows[i].at(k), to = (place & -16) ^ (first + c) * static_cast<int>(sizeof(E));
-            const uint4 unit = unit_of(x[i] + c, k ^ first_to_store);
-            if (pixels == 1 || (place & RowPlaces<pixels>::absent) == 0) *reinterpret_cast<uint4*>(slot + to) = unit;
+            const uint4 unit = unit_of(x[i] + c, k ^ turned);
+            if (pixels == 1 || (place[k] & RowPlaces<pixels>::absent) == 0)
+              *reinterpret_cast<uint4*>(slot + ((place[k] & -16) ^ c * static_cast<int>(sizeof(E)))) = unit;
           }
         }
       }

@@ -110,7 +110,7 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
                             Group<E, pixels, parts>& x, unsigned char* slot) {
   using R = RowPlaces<pixels>;
   constexpr int size = sizeof(E), each = 16 / size;
-  const int first = first_pixel<pixels>();
+  const int turned = first_pixel<pixels>();
 #pragma unroll
   for (int i = 0; i < parts; ++i) {
     const int bits = share.rows[i].at(0);
@@ -126,7 +126,7 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
       const int place = share.rows[i].at(k), to = (place & -16) ^ channel * size;
 #pragma unroll
       for (int c = 0; c < group_channels; c += each) {
-        const uint4 unit = unit_of(x[i] + c, k ^ first);
+        const uint4 unit = unit_of(x[i] + c, k ^ turned);
         // Of single pixels the last one; of tiny tiles others too, which store what is there.
         if ((pixels == 1 && i + 1 < parts) || (place & R::absent) == 0)
           *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
