@@ -50,6 +50,12 @@ inline int atomicOr(int* to, int bits) {
   return before;
 }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned places) {
+  const std::uint64_t bytes = a | std::uint64_t{b} << 32;
+  unsigned chosen = 0;
+  for (unsigned i = 0; i < 4; ++i) chosen |= static_cast<unsigned>(bytes >> (places >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return chosen;
+}
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 constexpr int min(int a, int b) { return a < b ? a : b; }

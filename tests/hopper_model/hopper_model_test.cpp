@@ -42,7 +42,8 @@ std::string in_mode(const std::string& shape, const std::string& mode) {
 }
 
 // Channels that fill rows and columns and that do not, one chunk and several, more than stay in shared memory; bands;
-// phases with and without taps; short chains and others; pools that fold and that do not; many tiles for a block.
+// phases with and without taps; short chains and others; pools that fold and that do not; many tiles for a block; lines
+// of even and of odd length, and halo tiles whose lines begin at both.
 const std::vector<std::string> shapes = {
     "1d batch=3 channels=20->40 input=100 kernel=9 stride=4 padding=2 | bias | silu",
     "1d channels=1->1 input=1 kernel=1",
@@ -71,6 +72,10 @@ const std::vector<std::string> shapes = {
     "2d batch=3 channels=64->96 input=5x9 kernel=2 stride=2 layout=channels_last | bias | relu",
     "2d batch=8 channels=8->72 input=20x20 kernel=2 stride=2",
     "2d batch=8 channels=8->72 input=20x20 kernel=2 stride=2 | gelu | mul(5)",
+    "3d batch=2 channels=20->24 input=4x7x50 kernel=3 padding=1",
+    "3d channels=75->16 input=3x6x34 kernel=3x2x4 padding=0x1x2",
+    "2d batch=2 channels=100->30 input=9x2 kernel=3x5 padding=1x2",
+    "2d channels=44->40 input=11x30 kernel=4 stride=2 padding=1",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};
@@ -103,7 +108,9 @@ std::vector<std::string> tiles_of(const std::string& text) {
 TEST(HopperModelTiles, AgreeWithTheReference) {
   for (const std::string& mode : {modes[0], modes[2]})
     for (const std::string shape : {"3d channels=32->24 input=9x9x17 kernel=3x2x2 padding=1",
-                                    "3d channels=16->8 input=9x9x17 kernel=2 stride=1x1x2 | bias | relu"}) {
+                                    "3d channels=20->24 input=5x9x18 kernel=3 padding=1x1x0",
+                                    "3d channels=16->8 input=9x9x17 kernel=2 stride=1x1x2 | bias | relu",
+                                    "3d channels=36->8 input=3x9x18 kernel=2x2x3 stride=1x1x2"}) {
       const std::string text = in_mode(shape, mode);
       const std::vector<std::string> tiles = tiles_of(text);
       EXPECT_GE(tiles.size(), 6U) << text;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hopper_model/machine.hpp"
 
+#include <cstring>
+
 #include "hopper_model/scheduler.hpp"
 
 namespace hopper_model {
@@ -73,6 +75,13 @@ void arrive(std::uint32_t address, std::int64_t expected_bytes) {
 }
 
 void wait(std::uint32_t address, int parity) { machine->wait(machine->barrier_at(address), parity); }
+
+std::uint32_t load_word(const void* from) {
+  if (reinterpret_cast<std::uintptr_t>(from) % 4 != 0) machine->fail("a word's address is no multiple of 4");
+  std::uint32_t word = 0;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
 
 void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier, unsigned blocks) {
   if (bytes <= 0 || bytes % 16 != 0 || to % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0)

@@ -59,6 +59,8 @@ void init_barrier(std::uint32_t barrier, int arrivals);
 void arrive(std::uint32_t barrier, std::int64_t expected_bytes = 0);
 void wait(std::uint32_t barrier, int parity);
 
+std::uint32_t load_word(const void* from);  // from global memory, of 4 bytes
+
 // Also to other blocks of the cluster, by a bit for each: to the same place, counted by the barrier at the same place.
 void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier, unsigned blocks = 0);
 void fence_async();

@@ -264,6 +264,8 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
   p.channel_step = in.c;
   const std::int64_t unit = 16 / g_.element;
   p.units = in.c == 1 && g_.in_channels % unit == 0 && reinterpret_cast<std::uintptr_t>(job.input) % 16 == 0;
+  p.pairs = g_.element == 2 && in.w == 1 && in.h % 2 == 0 && in.c % 2 == 0 &&
+            reinterpret_cast<std::uintptr_t>(job.input) % 4 == 0;
 }
 
 void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {

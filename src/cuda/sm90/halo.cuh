@@ -2,6 +2,8 @@
 // Halo tiles: boxes of inputs, [pixel][channel], in shared memory.
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/sm90/rings.cuh"
 
 namespace convt::core::cuda::sm90 {
@@ -20,18 +22,97 @@ __device__ inline bool is_inside(const ConvAxis& axis, int x) {
   return static_cast<unsigned>(x - axis.lowest) < static_cast<unsigned>(axis.inputs);
 }
 
-// Where a pixel of the box is in the input; another pixel where it is outside.
+// What a lane loads at once: a pixel, or two neighbours along w (ConvParams::pairs).
+template <class E, int pixels>
+using Loaded = std::conditional_t<pixels == 2, PixelPair, E>;
+// f.operator()<pixels>()
+template <class E, class F>
+__device__ void with_pixels(const ConvParams& p, F&& f) {
+  if constexpr (sizeof(E) == 2) {
+    if (p.pairs) return f.template operator()<2>();
+  }
+  f.template operator()<1>();
+}
+
+// The lines of a box along w, in parts that are loaded at once. Pairs begin at multiples of 4 bytes, as lines of the
+// image do; where those of the box do not, or do not end there, a pair has a pixel that is none of the line's.
+template <class E, int pixels>
+struct HaloLines {
+  int before = 0;  // pixels of the first part that are not the line's
+  int parts;       // of a line
+
+  __device__ HaloLines(const ConvParams& p, const Corner& corner) {
+    if (pixels > 1)
+      before = (static_cast<int>(reinterpret_cast<std::uintptr_t>(p.input) / sizeof(E)) + corner.at[2]) & 1;
+    parts = (p.axis[2].halo + before + pixels - 1) / pixels;
+  }
+  __device__ int all(const ConvParams& p) const {
+    return pixels == 1 ? p.halo_rows : p.axis[0].halo * p.axis[1].halo * parts;
+  }
+};
+struct HaloPart {
+  int line, at;  // at: its first pixel, along w
+
+  template <class E, int pixels>
+  __device__ HaloPart(const HaloLines<E, pixels>& lines, int part)
+      : line(part / lines.parts), at((part - line * lines.parts) * pixels - lines.before) {}
+};
+
+// Of a part, the pixel that this lane stores first. First pixels of neighbouring lanes' pairs are in every other row:
+// with the second ones of 4 lanes, 8 lanes meet all banks.
+template <int pixels>
+__device__ int first_pixel() {
+  if (pixels == 1) return 0;
+  int thread = threadIdx.x;
+  forget(thread);  // found again: registers are short
+  return (thread & 4) != 0 ? 1 : 0;
+}
+// Where rows of a part are in a slot: each one's first unit, in the order of stores, and in bits that are 0 there what
+// else is known of it, as registers are short.
+template <int pixels>
+struct RowPlaces {
+  static constexpr int inside = 1, second = 2, absent = 4, none = 8;  // the image; half; there is no row; nor the part
+  int place[pixels];
+
+  RowPlaces() = default;
+  __device__ RowPlaces(const ConvParams& p, const HaloPart& part, int row_bytes, int bits) {
+    const int first = first_pixel<pixels>();
+#pragma unroll
+    for (int k = 0; k < pixels; ++k) {
+      const int w = part.at + (k ^ first), row = part.line * p.axis[2].halo + w;
+      place[k] = (row * row_bytes + place_in_row(row, 0, row_bytes) * 16) | bits;
+      if (pixels > 1 && static_cast<unsigned>(w) >= static_cast<unsigned>(p.axis[2].halo)) place[k] |= absent;
+    }
+  }
+  __device__ int at(int k) const {
+    int value = place[k];
+    forget(value);  // or what its bits tell is kept
+    return value;
+  }
+};
+// A pixel's next channels, as matrix instructions take them.
+template <class E>
+__device__ uint4 unit_of(const E* x, int) {
+  return rounded_vector(x);
+}
+__device__ inline uint4 unit_of(const PixelPair* x, int pixel) {
+  const unsigned halves = pixel == 0 ? 0x5410 : 0x7632;
+  const auto pair = [&](int i) { return __byte_perm(x[i].bits, x[i + 1].bits, halves); };
+  return {pair(0), pair(2), pair(4), pair(6)};
+}
+
+// Where a part of the box is in the input; another one where it is outside. Both pixels of a pair are, or none.
 template <class E>
 struct HaloPixel {
   const E* from;
   bool inside;
 };
 template <class E>
-__device__ HaloPixel<E> halo_pixel(const ConvParams& p, const Corner& corner, std::int64_t first, int row) {
-  const int line = row / p.axis[2].halo;
-  const int at[3] = {line / p.axis[1].halo, line % p.axis[1].halo, row - line * p.axis[2].halo};
+__device__ HaloPixel<E> halo_pixel(const ConvParams& p, const Corner& corner, std::int64_t first,
+                                   const HaloPart& part) {
+  const int at[3] = {part.line / p.axis[1].halo, part.line % p.axis[1].halo, part.at};
   std::int64_t offset = corner.image * p.image_step;
-  bool inside = row < p.halo_rows;
+  bool inside = part.line * p.axis[2].halo + part.at < p.halo_rows;
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
     const int x = corner.at[a] + at[a];
@@ -41,51 +122,68 @@ __device__ HaloPixel<E> halo_pixel(const ConvParams& p, const Corner& corner, st
   return {(inside ? static_cast<const E*>(p.input) + offset : static_cast<const E*>(p.there)) + first, inside};
 }
 
-// A thread that fills boxes together with others. Whoever has a row more than others in one box has fewer in the next.
+// A thread that fills boxes together with others. Whoever has a part more than others in one box has fewer in the next.
 struct Filler {
-  int first, threads;  // first: the row to begin with
+  int first, threads;  // first: the row, or part of a line, to begin with
 
-  __device__ void next(int rows) {
-    first -= (rows + warp_threads - 1) / warp_threads * warp_threads % threads;
+  __device__ void next(int parts) {
+    first -= (parts + warp_threads - 1) / warp_threads * warp_threads % threads;
     if (first < 0) first += threads;
   }
 };
 
-// One chunk of channels of a box. Lanes have neighbouring pixels; each loads so many elements without conditions, so
-// that all of them are under way at once; `full` where all channels of the chunk are there.
-template <class E, int loads, int row_bytes, bool full>
+// One chunk of channels of a box. Lanes have neighbouring parts of lines; each makes so many loads without conditions,
+// so that all of them are under way at once; `full` where all channels of the chunk are there.
+template <class E, int pixels, int loads, int row_bytes, bool full>
 __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
                           const Filler& filler) {
   constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), each = 16 / static_cast<int>(sizeof(E));
-  constexpr int at_once = channels < loads ? channels : loads, rows = loads / at_once;
-  const int there = min(channels, p.in_channels - chunk * channels);
+  constexpr int at_once = channels < loads ? channels : loads, parts = loads / at_once;
+  using X = Loaded<E, pixels>;
+  const HaloLines<E, pixels> lines(p, corner);
+  const int there = min(channels, p.in_channels - chunk * channels), all = lines.all(p);
   const std::int64_t channel_bytes = p.channel_step * static_cast<std::int64_t>(sizeof(E));
   const std::int64_t first_channel = static_cast<std::int64_t>(chunk) * channels * p.channel_step;
 #pragma unroll 1
-  for (int row = filler.first; row < p.halo_rows; row += filler.threads * rows) {
-    E x[rows][at_once];
-    HaloPixel<E> pixel[rows];
+  for (int part = filler.first; part < all; part += filler.threads * parts) {
+    X x[parts][at_once];
+    const X* from[parts];
+    RowPlaces<pixels> rows[parts];
 #pragma unroll
-    for (int r = 0; r < rows; ++r) pixel[r] = halo_pixel<E>(p, corner, first_channel, row + r * filler.threads);
+    for (int i = 0; i < parts; ++i) {
+      const int own = part + i * filler.threads;
+      const HaloPart at(lines, own);
+      const HaloPixel<E> pixel = halo_pixel<E>(p, corner, first_channel, at);
+      from[i] = reinterpret_cast<const X*>(pixel.from);
+      rows[i] = RowPlaces<pixels>(p, at, row_bytes, pixel.inside ? RowPlaces<pixels>::inside : 0);
+    }
 #pragma unroll 1
     for (int first = 0; first < channels; first += at_once) {
       int left = there - first;
       forget(left);  // or 32 comparisons are kept
 #pragma unroll
-      for (int r = 0; r < rows; ++r)
+      for (int i = 0; i < parts; ++i)
 #pragma unroll
-        for (int c = 0; c < at_once; ++c) x[r][c] = load_next(pixel[r].from, full || c + 1 < left ? channel_bytes : 0);
+        for (int c = 0; c < at_once; ++c) x[i][c] = load_next(from[i], full || c + 1 < left ? channel_bytes : 0);
 #pragma unroll
-      for (int r = 0; r < rows; ++r) {
-        const int own = row + r * filler.threads;
-        if (r > 0 && own >= p.halo_rows) continue;
+      for (int i = 0; i < parts; ++i) {
+        if (i > 0 && part + i * filler.threads >= all) continue;
+        const int turned = first_pixel<pixels>();
+        int place[pixels];
+#pragma unroll
+        for (int k = 0; k < pixels; ++k) place[k] = rows[i].place[k] ^ first * static_cast<int>(sizeof(E));
+        const bool inside = (place[0] & RowPlaces<pixels>::inside) != 0;
 #pragma unroll
         for (int c = 0; c < at_once; c += each) {
 #pragma unroll
           for (int k = c; k < c + each; ++k)
-            if (!pixel[r].inside || (!full && k >= left)) x[r][k] = E{};
-          *reinterpret_cast<uint4*>(slot + own * row_bytes + place_in_row(own, (first + c) / each, row_bytes) * 16) =
-              rounded_vector(x[r] + c);
+            if (!inside || (!full && k >= left)) x[i][k] = X{};
+#pragma unroll
+          for (int k = 0; k < pixels; ++k) {
+            const uint4 unit = unit_of(x[i] + c, k ^ turned);
+            if (pixels == 1 || (place[k] & RowPlaces<pixels>::absent) == 0)
+              *reinterpret_cast<uint4*>(slot + ((place[k] & -16) ^ c * static_cast<int>(sizeof(E)))) = unit;
+          }
         }
       }
     }
@@ -106,13 +204,14 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
                            const Filler& filler) {
   constexpr int each = 16 / static_cast<int>(sizeof(E)), at_once = 4;
   const int units = p.row_bytes / 16, there = p.in_channels / each - chunk * units;
+  const HaloLines<E, 1> lines(p, corner);
 #pragma unroll 1
   for (int first = filler.first; first < p.halo_rows * units; first += filler.threads * at_once) {
     uint4 x[at_once];
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
       const int at = first + i * filler.threads, unit = at % units;
-      const HaloPixel<E> pixel = halo_pixel<E>(p, corner, (chunk * units + unit) * each, at / units);
+      const HaloPixel<E> pixel = halo_pixel<E>(p, corner, (chunk * units + unit) * each, HaloPart(lines, at / units));
       x[i] = uint4{0, 0, 0, 0};
       if (pixel.inside && unit < there) x[i] = __ldg(reinterpret_cast<const uint4*>(pixel.from));
     }
@@ -134,15 +233,17 @@ __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner
     wait(shared.halo_empty(slot.place), slot.parity ^ 1);
     unsigned char* const to = slots + slot.place * p.slot_bytes;
     const bool full = (chunk + 1) * p.row_bytes <= p.in_channels * static_cast<int>(sizeof(E));
-    if (p.units)
-      fill_units<E>(p, corner, chunk, to, filler);
-    else if (p.row_bytes == 128)
-      full ? fill_rows<E, loads, 128, true>(p, corner, chunk, to, filler)
-           : fill_rows<E, loads, 128, false>(p, corner, chunk, to, filler);
-    else
-      full ? fill_rows<E, loads, 64, true>(p, corner, chunk, to, filler)
-           : fill_rows<E, loads, 64, false>(p, corner, chunk, to, filler);
-    filler.next(p.halo_rows);
+    with_pixels<E>(p, [&]<int pixels>() {
+      if (p.units)
+        fill_units<E>(p, corner, chunk, to, filler);
+      else if (p.row_bytes == 128)
+        full ? fill_rows<E, pixels, loads, 128, true>(p, corner, chunk, to, filler)
+             : fill_rows<E, pixels, loads, 128, false>(p, corner, chunk, to, filler);
+      else
+        full ? fill_rows<E, pixels, loads, 64, true>(p, corner, chunk, to, filler)
+             : fill_rows<E, pixels, loads, 64, false>(p, corner, chunk, to, filler);
+      filler.next(HaloLines<E, pixels>(p, corner).all(p));
+    });
     fence_async();
     __syncwarp();
     if (threadIdx.x % warp_threads == 0) arrive(shared.halo_full(slot.place));

@@ -104,6 +104,16 @@ __device__ E load_next(const E*& from, std::int64_t bytes) {
   return E{bits};
 }
 
+// Two neighbouring elements of 16 bits, the first one in the low half.
+struct PixelPair {
+  unsigned bits;
+};
+__device__ inline PixelPair load_next(const PixelPair*& from, std::int64_t bytes) {
+  PixelPair pair;
+  asm volatile("ld.global.nc.L2::128B.u32 %0, [%1];\nadd.s64 %1, %1, %2;" : "=r"(pair.bits), "+l"(from) : "l"(bytes));
+  return pair;
+}
+
 // Bytes, a multiple of 16, to shared memory; the barrier counts them.
 __device__ inline void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),

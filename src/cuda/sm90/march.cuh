@@ -62,20 +62,26 @@ struct Inputs {
         count(min(march.end + march.to_input, axis.lowest + axis.inputs) - first) {}
 };
 
+// By shares; false where these would be too large.
+template <class E, int pixels, int blocks>
+__device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned char* slots) {
+  constexpr int parts = blocks + 2 - pixels;  // what tiles have, but for long thin ones
+  if (!can_share<pixels, parts>(p)) return false;
+  Ring slot{p.slots};
+  for_each_march(p, [&](const March& march) {
+    const Inputs inputs(p.axis[0], march);
+    const Share<E, pixels, parts> share(p, corner_of(p, item_at(p, march.tile)));
+    if (inputs.count > 0) PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot).fill(inputs.first, inputs.count);
+  });
+  return true;
+}
+
 template <class E, int blocks>
 __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
-  constexpr int most = blocks + 1;  // rows of a share: what tiles have, but for long thin ones
+  bool done = false;
+  with_pixels<E>(p, [&]<int pixels>() { done = fill_shares<E, pixels, blocks>(p, shared, slots); });
+  if (done) return;
   Ring slot{p.slots};
-  if (can_share(p, most)) {
-    with_count<2, most>(share_rows(p), [&]<int rows>() {
-      for_each_march(p, [&](const March& march) {
-        const Inputs inputs(p.axis[0], march);
-        const Share<E, rows> share(p, corner_of(p, item_at(p, march.tile)));
-        if (inputs.count > 0) PlaneFiller<E, rows>(p, shared, share, slots, slot).fill(inputs.first, inputs.count);
-      });
-    });
-    return;
-  }
   Filler filler{static_cast<int>(threadIdx.x) - march_team.consumers * group_threads, march_fillers};
   for_each_march(p, [&](const March& march) {
     const Inputs inputs(p.axis[0], march);

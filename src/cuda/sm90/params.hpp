@@ -100,6 +100,7 @@ struct ConvParams {
   const void* there = nullptr;  // a pixel of the input: read where there is none
   std::int64_t image_step = 0, channel_step = 0;
   bool units = false;  // a pixel's channels are neighbours, in whole units of 16 bytes, at addresses that divide by 16
+  bool pairs = false;  // of 2 bytes: lines along w are dense, and begin and end at addresses that divide by 4
   ConvAxis axis[3];
   const int* careful = nullptr;  // not 0: some weight is not finite
   const int* shifts = nullptr;   // by tap, along d, h and w

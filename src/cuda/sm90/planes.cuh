@@ -11,29 +11,32 @@ inline constexpr Team march_team = team_of(Way::march);
 inline constexpr int march_warps = march_team.producers * group_warps;  // that fill planes
 inline constexpr int march_fillers = march_warps * warp_threads;
 
-__device__ inline int share_rows(const ConvParams& p) { return (2 * p.halo_rows + march_fillers - 1) / march_fillers; }
-// Whether threads can have shares, of so many rows at most: some pixel is inside.
-__device__ inline bool can_share(const ConvParams& p, int most) {
-  return !p.units && share_rows(p) <= most && p.axis[1].inputs > 0 && p.axis[2].inputs > 0;
+// Whether threads can have shares of so many parts at most: some pixel is inside. Lines of pairs may have one more than
+// half their pixels.
+template <int pixels, int parts>
+__device__ bool can_share(const ConvParams& p) {
+  const int all = pixels == 1 ? p.halo_rows : p.axis[1].halo * (p.axis[2].halo / pixels + 1);
+  return !p.units && 2 * all <= parts * march_fillers && p.axis[1].inputs > 0 && p.axis[2].inputs > 0;
 }
 
-// What a thread fills of every plane of a tile: rows, each with one half of a chunk's channels, as whole rows would be
-// too few to go round evenly. Found once for all planes.
-template <class E, int rows>
+// What a thread fills of every plane of a tile: parts of lines, each with one half of a chunk's channels, as whole ones
+// would be too few to go round evenly. Found once for all planes.
+template <class E, int pixels, int parts>
 struct Share {
-  const E* from[rows];  // in plane 0, at channel 0; a pixel nearby where the row's is outside the image
-  int place[rows];      // of the row's first unit in a slot, and in bits that are 0 there, for registers are short:
-  static constexpr int inside = 1, second = 2, absent = 4;  // the image; half; there is no row
+  const E* from[parts];  // in plane 0, at channel 0; a pixel nearby where the part's is outside the image
+  RowPlaces<pixels> rows[parts];
 
   __device__ Share(const ConvParams& p, const Corner& corner) {
     int thread = static_cast<int>(threadIdx.x) - march_team.consumers * group_threads;
     forget(thread);  // or what is found for all tiles is kept: registers are short
+    const HaloLines<E, pixels> lines(p, corner);
+    const int all = lines.all(p);
 #pragma unroll
-    for (int i = 0; i < rows; ++i) {
-      const int half = thread + i * march_fillers, row = half % p.halo_rows, h = row / p.axis[2].halo;
-      const int at[3] = {0, h, row - h * p.axis[2].halo};
+    for (int i = 0; i < parts; ++i) {
+      const int half = thread + i * march_fillers;
+      const HaloPart part(lines, half % all);
+      const int at[3] = {0, part.line, part.at};
       from[i] = static_cast<const E*>(p.input) + corner.image * p.image_step;
-      place[i] = row * p.row_bytes + place_in_row(row, 0, p.row_bytes) * 16;
       bool is_there = true;
 #pragma unroll
       for (int a = 1; a < 3; ++a) {
@@ -42,16 +45,19 @@ struct Share {
         is_there &= is_inside(axis, x);
         int inputs = axis.inputs;
         forget(inputs);  // as well
-        from[i] += (axis.lowest + min(max(x - axis.lowest, 0), inputs - 1)) * axis.step;
+        from[i] += (axis.lowest + min(max(x - axis.lowest, 0), inputs - (a == 2 ? pixels : 1))) * axis.step;
       }
-      place[i] |= (is_there ? inside : 0) | (half >= p.halo_rows ? second : 0) | (half >= 2 * p.halo_rows ? absent : 0);
+      using R = RowPlaces<pixels>;
+      rows[i] =
+          R(p, part, p.row_bytes,
+            (is_there ? R::inside : 0) | (half >= all ? R::second : 0) | (half >= 2 * all ? R::absent | R::none : 0));
     }
   }
 };
 
-// What a thread loads at once: 8 channels of each row of its share, all without conditions.
-template <class E, int rows>
-using Group = E[rows][group_channels];
+// What a thread loads at once: 8 channels of each part of its share, all without conditions.
+template <class E, int pixels, int parts>
+using Group = Loaded<E, pixels>[parts][group_channels];
 
 // A group of all those that planes have, one after the other.
 struct GroupPlace {
@@ -79,82 +85,94 @@ struct GroupPlace {
 };
 
 // `plane`: its offset, in elements.
-template <bool full, class E, int rows>
-__device__ void load_group(const ConvParams& p, const Share<E, rows>& share, const GroupPlace& at, std::int64_t plane,
-                           Group<E, rows>& x) {
-  const std::int64_t channel_bytes = p.channel_step * static_cast<std::int64_t>(sizeof(E));
+template <bool full, class E, int pixels, int parts>
+__device__ void load_group(const ConvParams& p, const Share<E, pixels, parts>& share, const GroupPlace& at,
+                           std::int64_t plane, Group<E, pixels, parts>& x) {
+  using R = RowPlaces<pixels>;
+  std::int64_t step = p.channel_step;
+  forget(step);  // or both are kept: registers are short
+  const std::int64_t channel_bytes = step * static_cast<std::int64_t>(sizeof(E));
 #pragma unroll
-  for (int i = 0; i < rows; ++i) {
-    int place = share.place[i];
-    forget(place);  // or what its bits tell is kept: registers are short
-    const int channel = at.first + at.channel(p, (place & Share<E, rows>::second) != 0);
-    const E* from = share.from[i] + (plane + (full ? channel : min(channel, p.in_channels - 1)) * p.channel_step);
+  for (int i = 0; i < parts; ++i) {
+    const int place = share.rows[i].at(0);
+    if (i + 1 == parts && (place & R::none) != 0) continue;  // in whole warps
+    const int channel = at.first + at.channel(p, (place & R::second) != 0);
+    const E* const first = share.from[i] + (plane + (full ? channel : min(channel, p.in_channels - 1)) * step);
+    const auto* from = reinterpret_cast<const Loaded<E, pixels>*>(first);
     int left = p.in_channels - channel;
     if (!full) forget(left);  // or all comparisons are kept
 #pragma unroll
     for (int c = 0; c < group_channels; ++c) x[i][c] = load_next(from, full || c + 1 < left ? channel_bytes : 0);
   }
 }
-template <bool full, class E, int rows>
-__device__ void store_group(const ConvParams& p, const Share<E, rows>& share, const GroupPlace& at, Group<E, rows>& x,
-                            unsigned char* slot) {
+template <bool full, class E, int pixels, int parts>
+__device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& share, const GroupPlace& at,
+                            Group<E, pixels, parts>& x, unsigned char* slot) {
+  using R = RowPlaces<pixels>;
   constexpr int size = sizeof(E), each = 16 / size;
+  const int turned = first_pixel<pixels>();
 #pragma unroll
-  for (int i = 0; i < rows; ++i) {
-    int place = share.place[i];
-    forget(place);
-    const unsigned mask = (place & Share<E, rows>::inside) != 0 ? ~0U : 0U;
-    const int channel = at.channel(p, (place & Share<E, rows>::second) != 0), to = (place & -16) ^ channel * size;
+  for (int i = 0; i < parts; ++i) {
+    const int bits = share.rows[i].at(0);
+    const unsigned mask = (bits & R::inside) != 0 ? ~0U : 0U;
+    const int channel = at.channel(p, (bits & R::second) != 0);
     int left = p.in_channels - at.first - channel;
     if (!full) forget(left);
 #pragma unroll
-    for (int c = 0; c < group_channels; c += each) {
+    for (int c = 0; c < group_channels; ++c)
+      if (!full && c >= left) x[i][c] = {};
 #pragma unroll
-      for (int k = c; k < c + each; ++k)
-        if (!full && k >= left) x[i][k] = E{};
-      const uint4 unit = rounded_vector(x[i] + c);
-      if (i + 1 < rows ||
-          (place & Share<E, rows>::absent) == 0)  // the last one; of tiny tiles others too, which store what is there
-        *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
-                                                             unit.w & mask};
+    for (int k = 0; k < pixels; ++k) {
+      const int place = share.rows[i].at(k), to = (place & -16) ^ channel * size;
+#pragma unroll
+      for (int c = 0; c < group_channels; c += each) {
+        const uint4 unit = unit_of(x[i] + c, k ^ turned);
+        // Of single pixels the last one; of tiny tiles others too, which store what is there.
+        if ((pixels == 1 && i + 1 < parts) || (place & R::absent) == 0)
+          *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
+                                                               unit.w & mask};
+      }
     }
   }
 }
 
-// Neighbouring planes of a tile, each chunk to the ring's next slot. The next group is under way while one is stored.
-template <class E, int rows>
+// Neighbouring planes of a tile, each chunk to the ring's next slot. All groups that there are registers for are loaded
+// before the first is stored: a wait for a load is one for all that are under way, as the compiler counts them
+// together.
+template <class E, int pixels, int parts>
 class PlaneFiller {
+  static constexpr int groups = 6 / parts;
+  using X = Group<E, pixels, parts>;
+
  public:
-  __device__ PlaneFiller(const ConvParams& p, const Shared& shared, const Share<E, rows>& share, unsigned char* slots,
-                         Ring& slot)
+  __device__ PlaneFiller(const ConvParams& p, const Shared& shared, const Share<E, pixels, parts>& share,
+                         unsigned char* slots, Ring& slot)
       : p_(p), shared_(shared), share_(share), slots_(slots), slot_(slot) {}
 
   __device__ void fill(int first, int planes) {
     plane_ = first * p_.axis[0].step;
-    Group<E, rows> even, odd;
     forget(loaded_.first);  // or what follows the first group is found for all tiles, and kept
-    int left = planes * p_.plane_groups;
-    load(even);
 #pragma unroll 1
-    while (true) {
-      if (left > 1) load(odd);
-      store(even);
-      if (left > 2) load(even);
-      if (left > 1) store(odd);
-      left -= 2;
-      if (left <= 0) return;
+    for (int left = planes * p_.plane_groups; left > 0; left -= groups) {
+      X x[groups];
+#pragma unroll
+      for (int k = 0; k < groups; ++k)
+        if (k == 0 || left > k) load(x[k]);
+#pragma unroll
+      for (int k = 0; k < groups; ++k)
+        if (k == 0 || left > k) store(x[k]);
     }
   }
 
  private:
-  __device__ void load(Group<E, rows>& x) {
+  __device__ void load(X& x) {
     if (loaded_.full(p_))
       load_group<true>(p_, share_, loaded_, plane_, x);
     else
       load_group<false>(p_, share_, loaded_, plane_, x);
     if (loaded_.next(p_)) plane_ += p_.axis[0].step;
   }
-  __device__ void store(Group<E, rows>& x) {
+  __device__ void store(X& x) {
     if (stored_.group == 0) wait(shared_.halo_empty(slot_.place), slot_.parity ^ 1);
     unsigned char* const to = slots_ + slot_.place * p_.slot_bytes;
     if (stored_.full(p_))
@@ -174,7 +192,7 @@ class PlaneFiller {
 
   const ConvParams& p_;
   const Shared& shared_;
-  const Share<E, rows>& share_;
+  const Share<E, pixels, parts>& share_;
   unsigned char* slots_;
   Ring& slot_;
   GroupPlace loaded_, stored_;  // the next ones to be

@@ -52,6 +52,15 @@ E load_next(const E*& from, std::int64_t bytes) {
   return value;
 }
 
+struct PixelPair {
+  unsigned bits;
+};
+inline PixelPair load_next(const PixelPair*& from, std::int64_t bytes) {
+  const PixelPair pair{hopper_model::load_word(from)};
+  from += bytes / static_cast<std::int64_t>(sizeof pair);
+  return pair;
+}
+
 inline void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   hopper_model::copy_bulk(to, from, bytes, barrier);
 }
