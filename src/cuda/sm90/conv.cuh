@@ -252,12 +252,7 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int number
 template <class Kind>
 __device__ void run_phases(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
-  [[maybe_unused]] const auto bounds = [&] {
-    if constexpr (!Kind::wide)
-      return Bounds<blocks>(p, *memory.item);
-    else
-      return 0;
-  }();
+  const Bounds<blocks> bounds(p, *memory.item);
   int number = 0;
   for (int d = 0; d < p.phases[0]; ++d)
     for (int h = 0; h < p.phases[1]; ++h, number += p.phases[2])
@@ -267,8 +262,6 @@ __device__ void run_phases(const ConvParams& p, const int (&offset)[Kind::blocks
         sum_phases<Kind, joint>(p, memory, number + w, phase, offset, feed, sums);
         if constexpr (Kind::way == Way::strip)
           finish_in_strip<n>(p, *memory.item, phase, sums[0][0], memory.behind);
-        else if constexpr (Kind::wide)
-          finish_wide<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p, *memory.item, sums[0]);
         else
           finish<typename Kind::Element>(
               p.quick, lines_in<n>(memory.behind), p,
@@ -289,17 +282,25 @@ __device__ void run_folded(const ConvParams& p, const int (&offset)[Kind::blocks
       for (int w = 0; w < p.phases[2]; ++w, ++number) {
         float sums[1][blocks][Kind::across / 2];
         sum_phases<Kind, 1>(p, memory, number, {d, h, w}, offset, feed, sums);
-        if constexpr (Kind::wide)
-          fold_wide(p, lines_in<n>(memory.behind), sums[0], folded[0]);
-        else
-          fold_phase(p, lines_in<n>(memory.behind), sums, folded);
+        fold_phase(p, lines_in<n>(memory.behind), sums, folded);
       }
-  if constexpr (Kind::wide) {
-    finish_wide<E>(p.behind, lines_in<n>(memory.behind, 1), p, *memory.item, folded[0]);
-  } else {
-    const auto rows = [&] { return rows_of<n, blocks>(p, *memory.item, Bounds<blocks>(p, *memory.item), {0, 0, 0}); };
-    finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, rows, memory.item->band, folded);
-  }
+  const auto rows = [&] { return rows_of<n, blocks>(p, *memory.item, Bounds<blocks>(p, *memory.item), {0, 0, 0}); };
+  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, rows, memory.item->band, folded);
+}
+
+// The only phase, staged for the writers.
+template <class Kind>
+__device__ void run_wide(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory,
+                         int& parity) {
+  using E = typename Kind::Element;
+  float sums[1][1][Kind::across / 2];
+  const int number = p.phases[0] - 1;  // 0; but a class that the compiler knows would be walked in ordinary registers
+  sum_phases<Kind, 1>(p, memory, number, {0, 0, 0}, offset, feed, sums);
+  wait_together(memory.shared.staged_empty(), parity ^ 1);
+  stage_block<E>(p.quick, lines_in<Kind::columns>(memory.behind), sums[0][0], staged_in<E>(memory.behind));
+  __syncwarp();
+  if (threadIdx.x % warp_threads == 0) arrive(memory.shared.staged_full());
+  parity ^= 1;
 }
 
 template <class Kind>
@@ -313,6 +314,7 @@ __device__ void consume(const ConvParams& p, const Memory& memory) {
   Feed feed{{p.slots}, {p.stages}};
   if (p.all_weights && !shared.careful) wait_together(shared.weights_full(0), 0);
   int band = -1;  // whose lines are there
+  [[maybe_unused]] int staged = 0;
   keep_item(item_at(p, blockIdx.x), memory.item);
   for (int i = blockIdx.x; i < p.items; i += gridDim.x, keep_next_item(p, memory.item)) {
     if constexpr (Kind::way != Way::strip)
@@ -320,6 +322,8 @@ __device__ void consume(const ConvParams& p, const Memory& memory) {
                                                                                    memory.behind);
     if constexpr (Kind::folds)
       run_folded<Kind>(p, offset, feed, memory);
+    else if constexpr (Kind::wide)
+      run_wide<Kind>(p, offset, feed, memory, staged);
     else
       run_phases<Kind>(p, offset, feed, memory);
     if (p.resident && !shared.careful) release_tile(p, shared, feed);
@@ -329,14 +333,19 @@ __device__ void consume(const ConvParams& p, const Memory& memory) {
 template <class Kind>
 __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __grid_constant__ ConvParams p) {
   constexpr Team team = Kind::team;
-  constexpr int streamer = team.threads() - warp_threads;        // the last warp's first thread
+  constexpr int streamer = team.first_writer() - warp_threads;   // the first thread of the producers' last warp
   constexpr int loads = team.producer_registers < 80 ? 16 : 32;  // that a producer has under way
   const int tile_bytes = Kind::columns * p.row_bytes;
   const Memory memory(p, tile_bytes, team.consumer_warps());
   const Shared& shared = memory.shared;
-  if (threadIdx.x == 0) init_barriers(p, shared, team.halo_warps(), team.consumer_warps());
+  if (threadIdx.x == 0) init_barriers(p, shared, team.halo_warps(), team.consumer_warps(), team.writers * group_warps);
   sync_blocks(p);
-  if (threadIdx.x >= team.consumers * group_threads) {
+  if (threadIdx.x >= team.first_writer()) {
+    if constexpr (Kind::wide) {
+      give_registers<team.writer_registers>();
+      write_staged(p, shared, staged_in<typename Kind::Element>(memory.behind));
+    }
+  } else if (threadIdx.x >= team.first_producer()) {
     give_registers<team.producer_registers>();
     if (threadIdx.x < streamer && !shared.careful)
       fill_halos<typename Kind::Element, loads>(p, shared, memory.slots, team);

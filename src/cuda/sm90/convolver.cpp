@@ -286,6 +286,7 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
     }
     p.block_place[b] = row * units;
   }
+  for (std::size_t a = 0; a < 3; ++a) p.block_size[a] = tile.size[a] / tile.blocks[a];
   p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
   p.group_rows = tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
   p.halo_rows = p.axis[0].halo * plane;
@@ -371,7 +372,12 @@ ResultSteps result_steps(const ConvParams& p, bool folds) {
 void HopperConvolver::convolve(const ConvJob& job) const {
   ConvParams p;
   const bool quick = shorten(job.chain, g_.out_channels, p.quick) && shorten(job.behind, g_.out_channels, p.behind);
-  const Tile& tile = job.pool != nullptr ? choice_.folded : quick ? choice_.quick : choice_.strip;
+  const convt_dtype dtype = program_->asked->dtype;
+  const bool narrow = choice_.quick.way == Way::wide && (job.to.dtype != dtype || job.to.step.w != 1);
+  const Tile& tile = job.pool != nullptr ? choice_.folded
+                     : !quick            ? choice_.strip
+                     : narrow            ? choice_.narrow
+                                         : choice_.quick;
   assert(quick || job.pool == nullptr);
   if (job.pool != nullptr) {
     p.fold.kind = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what)) ? Fold::max
@@ -383,7 +389,6 @@ void HopperConvolver::convolve(const ConvJob& job) const {
       first.a_times /= static_cast<float>(volume(program_->convolution.stride));
     }
   }
-  const convt_dtype dtype = program_->asked->dtype;
   prepare_gelu(p.quick, dtype, job.pool == nullptr && job.to.dtype == dtype);
   prepare_gelu(p.behind, dtype, job.to.dtype == dtype);
   for (const ShortChain* const chain : {&p.quick, &p.behind})
@@ -409,8 +414,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.tiles = p.images * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles;
   p.cluster = tile.all_weights || p.tiles == 1 ? 1 : most_cluster;
   p.items = static_cast<int>(ceil_div(p.tiles, p.cluster)) * p.cluster * p.bands;
-  for (std::size_t a = 0; a < 3; ++a) p.positions[a] = static_cast<int>(ceil_div(p.axis[a].size, p.axis[a].stride));
-  p.paired = is_wide(tile.way) ? are_pairs(job.to, p.positions[2]) : is_paired(job.to, p.axis[2], g_.out_channels);
+  p.paired = tile.way == Way::wide ? are_pairs(job.to, p.axis[2].size) : is_paired(job.to, p.axis[2], g_.out_channels);
   p.to = job.to;
   if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);
   p.results = result_steps(p, job.pool != nullptr);

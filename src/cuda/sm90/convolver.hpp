@@ -6,11 +6,11 @@
 
 namespace convt::core::cuda::sm90 {
 
-// One way of cutting: a tile for chains that run in registers, one for pools that run there too, and one for all
-// others.
+// One way of cutting: a tile for chains that run in registers, one for those whose results cannot be staged, one for
+// pools that run in registers too, and one for all others.
 struct Choice {
   Geometry geometry;
-  Tile quick, folded, strip;
+  Tile quick, narrow, folded, strip;
 };
 
 std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device,

@@ -54,11 +54,12 @@ class Sm90Engine : public Engine {
     const auto tiles_in = [&](std::initializer_list<Way> ways) {
       std::vector<Tile> tiles;
       for (const Way way : ways)
-        if (!norms || !is_wide(way))
+        if (!norms || way != Way::wide)
           std::ranges::copy(tiles_of(choice.geometry, way, device), std::back_inserter(tiles));
       return sorted(std::move(tiles));
     };
-    choice.folded = tiles_in({Way::folded, Way::wide_folded}).front();
+    choice.folded = tiles_in({Way::folded}).front();
+    choice.narrow = tiles_in({pairs ? Way::paired : Way::single}).front();
     const std::vector<Tile> tiles = tiles_in({pairs ? Way::paired : Way::single, Way::march, Way::wide});
     if (none.rejection.empty()) none.rejection = tiles.front().rejection;
     if (!none.rejection.empty()) return {none};

@@ -14,7 +14,7 @@ struct KernelKind {
   static constexpr Format format = how;
   static constexpr Way way = which;
   static constexpr Team team = team_of(which);
-  static constexpr bool wide = is_wide(which), folds = is_folded(which);
+  static constexpr bool wide = which == Way::wide, folds = which == Way::folded;
   static constexpr int columns = n, blocks = blocks_of(which, n), joint = which == Way::paired ? 2 : 1;
   static constexpr int across = wide ? wide_positions : n;  // of a matrix instruction
 };
@@ -68,9 +68,6 @@ void launch_columns(Way way, const ConvParams& params, const Launch& how) {
       return launch_kind<KernelKind<E, format, n, Way::march>>(params, how);
     case Way::wide:
       if constexpr (n == wide_channels) return launch_kind<KernelKind<E, format, n, Way::wide>>(params, how);
-      break;
-    case Way::wide_folded:
-      if constexpr (n == wide_channels) return launch_kind<KernelKind<E, format, n, Way::wide_folded>>(params, how);
       break;
   }
   assert(false);  // no tile has this way and so many columns

@@ -12,20 +12,23 @@ inline constexpr int all_columns[] = {8, 24, 32, 64};
 
 // What a warpgroup does with the sums of its blocks of 64 positions.
 enum class Way : int {
-  strip,        // the chain runs in shared memory: any chain
-  single,       // one phase along w at a time
-  paired,       // two neighbouring phases along w at a time
-  folded,       // all phases of a position, one after the other, into one result
-  march,        // three neighbouring outputs along an axis at a time: march.cuh
-  wide,         // positions are columns (wide.cuh); of stride 1, and no norm is in the chain
-  wide_folded,  // the same of all phases of a position
+  strip,   // the chain runs in shared memory: any chain
+  single,  // one phase along w at a time
+  paired,  // two neighbouring phases along w at a time
+  folded,  // all phases of a position, one after the other, into one result
+  march,   // three neighbouring outputs along an axis at a time: march.cuh
+  wide,    // positions are columns (wide.cuh); of stride 1, and no norm is in the chain
 };
 // Warpgroups of a block, and what each of their threads has of the 65536 / threads registers.
 struct Team {
   int consumers, producers;
   int consumer_registers, producer_registers;
+  int writers = 0, writer_registers = 0;
 
-  CONVT_FN constexpr int threads() const { return (consumers + producers) * group_threads; }
+  CONVT_FN constexpr int groups() const { return consumers + producers + writers; }
+  CONVT_FN constexpr int threads() const { return groups() * group_threads; }
+  CONVT_FN constexpr int first_producer() const { return consumers * group_threads; }
+  CONVT_FN constexpr int first_writer() const { return (consumers + producers) * group_threads; }
   CONVT_FN constexpr int consumer_warps() const { return consumers * group_warps; }
   CONVT_FN constexpr int halo_warps() const { return producers * group_warps - 1; }  // one more streams weights
 };
@@ -33,12 +36,13 @@ struct Team {
 // them.
 constexpr bool has_registers(const Team& team) {
   const int each = 65536 / team.threads() / 8 * 8;
-  return team.consumers * team.consumer_registers + team.producers * team.producer_registers <=
-         each * (team.consumers + team.producers);
+  return team.consumers * team.consumer_registers + team.producers * team.producer_registers +
+             team.writers * team.writer_registers <=
+         each * team.groups();
 }
 constexpr Team team_of(Way way) {
   if (way == Way::march) return {2, 2, 144, 112};
-  if (way == Way::wide || way == Way::wide_folded) return {2, 2, 184, 72};
+  if (way == Way::wide) return {2, 2, 136, 72, 1, 64};
   if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
   return {2, 2, 176, 80};
 }
@@ -46,11 +50,9 @@ static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::m
               has_registers(team_of(Way::single)) && has_registers(team_of(Way::paired)) &&
               has_registers(team_of(Way::wide)));
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
-constexpr bool is_wide(Way way) { return way == Way::wide || way == Way::wide_folded; }
-constexpr bool is_folded(Way way) { return way == Way::folded || way == Way::wide_folded; }
-constexpr int positions_of(Way way) { return is_wide(way) ? wide_positions : block_rows; }  // of a block
+constexpr int positions_of(Way way) { return way == Way::wide ? wide_positions : block_rows; }  // of a block
 constexpr int blocks_of(Way way, int columns) {
-  return way == Way::single || way == Way::wide || (way == Way::march && columns < 64) ? 2 : 1;
+  return way == Way::single || (way == Way::march && columns < 64) ? 2 : 1;
 }
 
 void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);

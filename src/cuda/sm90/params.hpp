@@ -24,8 +24,13 @@ inline constexpr int most_taps = 4096;                          // of a kernel
 inline constexpr int shared_slack = 1024;                       // to begin at a multiple of it
 inline constexpr int most_stages = 8, most_slots = 8;
 inline constexpr int most_cluster = 2;  // blocks
-inline constexpr int barrier_bytes = 2 * (most_slots + most_stages) * 8;
+inline constexpr int barrier_bytes = 2 * (most_slots + most_stages + 1) * 8;
 inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, beside barriers
+
+// Results on their way to the output where positions are columns, [channel][position]: lines are so far apart that a
+// warp's stores and loads meet all banks.
+inline constexpr int staged_positions = 2 * wide_positions, staged_pitch = staged_positions + 8;
+constexpr int staged_bytes(int element) { return wide_channels * staged_pitch * element; }
 
 // One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride.
 struct ConvAxis {
@@ -115,16 +120,15 @@ struct ConvParams {
   int last_steps = 1;   // matrix instructions along the last chunk; the others have row_bytes / step_bytes
   // Of 8 channels: in half a chunk, in half of the last one, in halves of all (planes.cuh).
   int groups = 1, last_groups = 1, plane_groups = 1;
-  int bands = 1;                 // of output channels
-  int cluster = 1;               // blocks that share one stream of weights: each loads a part for all
-  int tiles = 1;                 // of all images
-  int items = 1;                 // tiles, as many as fill clusters, x bands
-  int band_step = 0;             // from a block's item to its next
-  ItemStep item_steps[2];        // the second one where the bands' number passes its end
-  int positions[3] = {1, 1, 1};  // of the box that have outputs, where positions are columns
-  int phases[3] = {1, 1, 1};     // of each axis, that occur; counted from that of the box's first output
-  Class classes[most_classes];   // [d][h][w] of them
-  int tap_step = 0;              // from one tap along w to the next, in units of 16 bytes
+  int bands = 1;                // of output channels
+  int cluster = 1;              // blocks that share one stream of weights: each loads a part for all
+  int tiles = 1;                // of all images
+  int items = 1;                // tiles, as many as fill clusters, x bands
+  int band_step = 0;            // from a block's item to its next
+  ItemStep item_steps[2];       // the second one where the bands' number passes its end
+  int phases[3] = {1, 1, 1};    // of each axis, that occur; counted from that of the box's first output
+  Class classes[most_classes];  // [d][h][w] of them
+  int tap_step = 0;             // from one tap along w to the next, in units of 16 bytes
   int halo_rows = 1;
   // Of blocks of 64 rows: 8 groups of 8 positions along w.
   int group_rows = 8;             // from one group to the next, in the halo tile
@@ -133,6 +137,7 @@ struct ConvParams {
   // is at r / axis[2].halo along h and at what is left along w. 2^16 / axis[2].halo and 1 more; 0 where they are not.
   int run = 0;
   int blocks = 1;                     // of a tile
+  int block_size[3] = {1, 1, 1};      // of each block, in positions
   int origin[most_blocks][3] = {};    // of each block, in positions of the tile
   int block_place[most_blocks] = {};  // the same in units of 16 bytes of the halo tile
   int slots = 1, slot_bytes = 0;      // of halo chunks

@@ -17,6 +17,8 @@ struct Shared {
   __device__ std::uint32_t weights_empty(int stage) const {
     return barriers + (2 * most_slots + most_stages + stage) * 8;
   }
+  __device__ std::uint32_t staged_full() const { return barriers + 2 * (most_slots + most_stages) * 8; }
+  __device__ std::uint32_t staged_empty() const { return staged_full() + 8; }
 };
 
 // A block's shared memory: halo slots, stages of weights, items, and what is behind.
@@ -64,7 +66,8 @@ struct Ring {
 __device__ inline Ring uniform(const Ring& ring) { return {ring.size, uniform(ring.place), uniform(ring.parity)}; }
 
 // By one thread, before any other uses them.
-__device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_arrivals, int consumer_warps) {
+__device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_arrivals, int consumer_warps,
+                                     int writer_warps = 0) {
   for (int i = 0; i < p.slots; ++i) {
     init_barrier(shared.halo_full(i), halo_arrivals);
     init_barrier(shared.halo_empty(i), consumer_warps);
@@ -72,6 +75,10 @@ __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, 
   for (int i = 0; i < p.stages; ++i) {
     init_barrier(shared.weights_full(i), 1);
     init_barrier(shared.weights_empty(i), consumer_warps * p.cluster);
+  }
+  if (writer_warps > 0) {
+    init_barrier(shared.staged_full(), consumer_warps);
+    init_barrier(shared.staged_empty(), writer_warps);
   }
   fence_barrier_init();
 }

@@ -29,14 +29,15 @@ int strip_bytes(int pixels, int columns) {
 double instruction_clocks(int columns) { return 1.6 * std::max(columns / 2.0, 16 + columns / 4.0); }
 // Positions as columns leave more of shared memory to others.
 double block_clocks(Way way, int columns) {
-  return is_wide(way) ? 1.3 * wide_positions / 2.0 * columns / wide_channels : instruction_clocks(columns);
+  return way == Way::wide ? 1.3 * wide_positions / 2.0 * columns / wide_channels : instruction_clocks(columns);
 }
 
 // Bytes behind halo tiles and weights: a strip of both warpgroups' blocks or lines of short chains.
 int fixed_bytes(const Geometry& g, Way way) {
   const int chain = way == Way::strip ? strip_bytes(team_of(way).consumers * block_rows, g.columns)
-                                      : (is_folded(way) ? 2 : 1) * lines_bytes(g.columns);
-  return shared_slack + team_of(way).consumer_warps() * item_bytes + chain;
+                                      : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
+  const int staged = way == Way::wide ? staged_bytes(g.element) : 0;
+  return shared_slack + team_of(way).consumer_warps() * item_bytes + chain + staged;
 }
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
@@ -94,7 +95,7 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
                                           : static_cast<double>(g.tap_count()) * g.chunks * g.columns * g.row_bytes /
                                                 std::min(weight_rate, (tile.stages - 1) * stage / weight_latency);
   const double halo = halo_clocks(g, tile.way, tile.halo_rows, tile.halo[2]) * (tile.resident ? 1 : phases);
-  const double results = positions * phases * g.columns / result_rate;
+  const double results = tile.way == Way::wide ? 0 : positions * phases * g.columns / result_rate;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo;
   const double longest = overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo;
@@ -318,16 +319,16 @@ std::string describe(const Program& program, Geometry& g) {
 
 std::string Tile::print() const {
   return fmt::format("{}{}{}",
-                     way == Way::march ? "m"
-                     : is_wide(way)    ? "w"
-                                       : "",
+                     way == Way::march  ? "m"
+                     : way == Way::wide ? "w"
+                                        : "",
                      run ? 'r' : axis_letters[static_cast<std::size_t>(group_axis)], fmt::join(size, "x"));
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& device) {
   if (way == Way::march) return march_tiles(g, device);
-  if (is_wide(way) && g.columns != wide_channels) return {};
-  if (way == Way::wide && g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1) return {};
+  if (way == Way::wide && (g.columns != wide_channels || g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1))
+    return {};
   const int blocks = team_of(way).consumers * blocks_of(way, g.columns);
   std::vector<Tile> tiles;
   for (int axis = 0; axis < 3; ++axis)

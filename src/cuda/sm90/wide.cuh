@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums whose columns are positions and whose rows are output channels: the chain and stores, for chains without a norm.
+// Sums whose columns are positions and whose rows are output channels, for chains without a norm, which would have to
+// cross warps.
 //
-// A matrix instruction with 128 columns reads shared memory three quarters as often as two with 64 do, which leave no
-// time between their reads for anybody else. A norm over rows would have to cross warps.
+// A matrix instruction with 128 columns reads shared memory three quarters as often as two with 64 do, and those leave
+// no time between their reads for anybody else. Results are staged in shared memory; a warpgroup of writers takes them
+// to the output, row by row, while the next tile is multiplied.
 #pragma once
 
 #include "cuda/sm90/gelu.cuh"
 #include "cuda/sm90/lines.cuh"
+#include "cuda/sm90/rings.cuh"
 #include "cuda/sm90/store.cuh"
 
 namespace convt::core::cuda::sm90 {
@@ -65,117 +68,118 @@ struct WideChain {
   }
 };
 
-// Where a thread's outputs of one block go, group by group.
+// The results of a tile, [channel][block][column].
 template <class E>
-class WideWriter {
- public:
-  __device__ WideWriter(const ConvParams& p, const Item& item, int block) {
-    const Strides& step = p.to.step;
-    const int channel = item.band * wide_channels + WideSums::channel(0);
-    std::int64_t to = item.image * step.n + channel * step.c + WideSums::position() * p.results.position;
-    groups_ = WideSums::groups;
+__device__ E* staged_in(unsigned char* memory) {
+  return reinterpret_cast<E*>(memory + lines_bytes(wide_channels));
+}
+
+// A warpgroup's block, through its chain.
+template <class E>
+__device__ void stage_block(const ShortChain& chain, const Lines<wide_channels>& lines,
+                            const float (&sums)[wide_positions / 2], E* staged) {
+  const WideChain steps(chain, lines);
+  E* const to = staged + WideSums::channel(0) * staged_pitch + threadIdx.x / group_threads * wide_positions +
+                WideSums::position();
 #pragma unroll
-    for (int a = 0; a < 3; ++a) {
-      to += item.tile[a] * p.results.tile[a];
-      const int room = p.positions[a] - (item.tile[a] * p.axis[a].tile + p.origin[block][a]);
-      if (a == 2)
-        left_ = room - WideSums::position();
-      else
-        groups_ = min(groups_, p.group_step[a] != 0 ? room : room > 0 ? groups_ : 0);
+  for (int i = 0; i < WideSums::groups; ++i) {
+    float x[WideSums::each];
+#pragma unroll
+    for (int k = 0; k < WideSums::each; ++k) x[k] = sums[i * WideSums::each + k];
+    steps.run(x);
+    put_pair(to + 8 * i, x[0], x[1]);
+    put_pair(to + 8 * i + 8 * staged_pitch, x[2], x[3]);
+  }
+}
+
+// What a thread of the writers has of every channel: results that are `per` neighbours along w, in the order of the
+// output's rows, so that a warp writes as much of a row at once as the tile has.
+template <class E, int per>
+class StagedParts {
+ public:
+  static constexpr int parts = 4, positions = parts * warp_threads * per;
+
+  // Of the tile's positions from `first` on.
+  __device__ StagedParts(const ConvParams& p, int first) {
+#pragma unroll
+    for (int k = 0; k < parts; ++k) {
+      int at[3], rest = first + (k * warp_threads + static_cast<int>(threadIdx.x) % warp_threads) * per;
+      to_[k] = 0;
+#pragma unroll
+      for (int a = 2; a >= 0; --a) {
+        at[a] = rest % p.axis[a].tile;
+        rest /= p.axis[a].tile;
+      }
+      to_[k] = at[0] * p.to.step.d + at[1] * p.to.step.h + at[2] * p.to.step.w;
+      at_[k] = at[0] << 20 | at[1] << 10 | at[2];
+      from_[k] = staged_place(p, at);
     }
-    to_ = reinterpret_cast<char*>(static_cast<E*>(p.to.data) + (to + p.results.block[block]));
-    group_ = p.results.group * size;
-    channels_ = 8 * step.c * size;
-    neighbour_ = p.results.position * size;
-    along_w_ = p.group_step[2];
-    first_ = channel < p.out_channels;
-    second_ = channel + 8 < p.out_channels;
-    paired_ = p.paired;
   }
 
-  // The next group's.
-  __device__ void put(int group, const float (&x)[WideSums::each]) {
-    if (group < groups_ && left_ > 0) {
-      if (first_) put_pair_at(to_, x[0], x[1]);
-      if (second_) put_pair_at(to_ + channels_, x[2], x[3]);
+  // A tile's results, to where its first position's are; channels of one warp.
+  __device__ void write(const ConvParams& p, const Item& item, const E* staged) const {
+    const int room[3] = {p.axis[0].size - item.tile[0] * p.axis[0].tile, p.axis[1].size - item.tile[1] * p.axis[1].tile,
+                         p.axis[2].size - item.tile[2] * p.axis[2].tile};
+    bool inside[parts];
+#pragma unroll
+    for (int k = 0; k < parts; ++k)
+      inside[k] = (at_[k] >> 20) < room[0] && (at_[k] >> 10 & 1023) < room[1] && (at_[k] & 1023) < room[2];
+    const int channels = min(wide_channels, p.out_channels - item.band * wide_channels);
+    const int warp = static_cast<int>(threadIdx.x) / warp_threads % group_warps;
+    E* to = static_cast<E*>(p.to.data) + item.image * p.to.step.n +
+            (static_cast<std::int64_t>(item.band) * wide_channels + warp) * p.to.step.c;
+#pragma unroll
+    for (int a = 0; a < 3; ++a) to += item.tile[a] * p.results.tile[a];
+#pragma unroll 2
+    for (int c = warp; c < channels; c += group_warps) {
+      Part x[parts];
+#pragma unroll
+      for (int k = 0; k < parts; ++k) x[k] = *reinterpret_cast<const Part*>(staged + c * staged_pitch + from_[k]);
+#pragma unroll
+      for (int k = 0; k < parts; ++k)
+        if (inside[k]) *reinterpret_cast<Part*>(to + to_[k]) = x[k];
+      to += group_warps * p.to.step.c;
     }
-    to_ += group_;
-    left_ -= along_w_;
   }
 
  private:
-  static constexpr std::int64_t size = sizeof(E);
+  struct alignas(per * sizeof(E)) Part {
+    E of[per];
+  };
 
-  __device__ void put_pair_at(char* to, float x, float y) const {
-    if (paired_) {
-      put_pair(reinterpret_cast<E*>(to), x, y);
-      return;
+  // Where stage_block() puts a position of the tile.
+  __device__ static int staged_place(const ConvParams& p, const int (&at)[3]) {
+    int block = 0, column = at[2] % 8;
+#pragma unroll
+    for (int a = 0; a < 3; ++a) {
+      const int each = p.block_size[a];
+      block = block * (p.axis[a].tile / each) + at[a] / each;
+      if (p.group_step[a] != 0) column += at[a] % each / p.group_step[a] * 8;
     }
-    *reinterpret_cast<E*>(to) = element<E>(x);
-    if (left_ > 1) *reinterpret_cast<E*>(to + neighbour_) = element<E>(y);
+    return block * wide_positions + column;
   }
 
-  char* to_;
-  std::int64_t group_, channels_, neighbour_;  // bytes
-  int groups_, left_, along_w_;                // groups that are outputs; positions along w, from this group's on
-  bool first_, second_, paired_;
+  std::int64_t to_[parts];
+  int at_[parts], from_[parts];
 };
 
-template <class To, int n, int blocks>
-__device__ void finish_wide_as(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const Item& item,
-                               float (&sums)[blocks][wide_positions / 2]) {
-  const WideChain steps(chain, lines);
-  int group = threadIdx.x / group_threads;
-  forget(group);  // found again for each tile: registers are short
-#pragma unroll
-  for (int b = 0; b < blocks; ++b) {
-    WideWriter<To> writer(p, item, group * blocks + b);
-#pragma unroll
-    for (int i = 0; i < WideSums::groups; ++i) {
-      float x[WideSums::each];
-#pragma unroll
-      for (int k = 0; k < WideSums::each; ++k) x[k] = sums[b][i * WideSums::each + k];
-      steps.run(x);
-      writer.put(i, x);
-    }
+// By the warpgroup of writers: every tile of the block, when consumers have staged it.
+template <class E, int per>
+__device__ void write_parts(const ConvParams& p, const Shared& shared, const E* staged) {
+  Item item = item_at(p, blockIdx.x);
+  int parity = 0;
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item), parity ^= 1) {
+    wait(shared.staged_full(), parity);
+#pragma unroll 1
+    for (int first = 0; first < staged_positions; first += StagedParts<E, per>::positions)
+      StagedParts<E, per>(p, first).write(p, item, staged);
+    __syncwarp();
+    if (threadIdx.x % warp_threads == 0) arrive(shared.staged_empty());
   }
 }
-
-// A short chain, and stores. Values between stages are floats, whatever E is.
-template <class E, int n, int blocks>
-__device__ void finish_wide(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const Item& item,
-                            float (&sums)[blocks][wide_positions / 2]) {
-  if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-    finish_wide_as<E>(chain, lines, p, item, sums);
-  else
-    finish_wide_as<float>(chain, lines, p, item, sums);
-}
-
-// One phase, through its chain, into the results.
-template <int n, int blocks>
-__device__ void fold_wide(const ConvParams& p, const Lines<n>& lines, float (&sums)[blocks][wide_positions / 2],
-                          float (&folded)[blocks][wide_positions / 2]) {
-  const WideChain steps(p.quick, lines);
-  const auto into = [&](auto&& join) {
-#pragma unroll
-    for (int b = 0; b < blocks; ++b)
-#pragma unroll
-      for (int i = 0; i < WideSums::groups; ++i) {
-        float x[WideSums::each];
-#pragma unroll
-        for (int k = 0; k < WideSums::each; ++k) x[k] = sums[b][i * WideSums::each + k];
-        steps.run(x);
-#pragma unroll
-        for (int k = 0; k < WideSums::each; ++k) {
-          float& to = folded[b][i * WideSums::each + k];
-          to = join(to, x[k]);
-        }
-      }
-  };
-  if (p.fold.kind == Fold::max)
-    into([](float a, float b) { return maximum(a, b); });
-  else
-    into([](float a, float b) { return a + b; });
+template <class E>
+__device__ void write_staged(const ConvParams& p, const Shared& shared, const E* staged) {
+  p.paired ? write_parts<E, 2>(p, shared, staged) : write_parts<E, 1>(p, shared, staged);
 }
 
 }  // namespace convt::core::cuda::sm90
