@@ -265,7 +265,11 @@ __device__ void run_phases(const ConvParams& p, const int (&offset)[Kind::blocks
         else
           finish<typename Kind::Element>(
               p.quick, lines_in<n>(memory.behind), p,
-              [&] { return rows_of<n, blocks>(p, *memory.item, bounds, phase); }, memory.item->band, sums);
+              [&]<class To>() {
+                return Writer<To, n, joint, blocks>(p, rows_of<n, blocks>(p, *memory.item, bounds, phase),
+                                                    memory.item->band);
+              },
+              sums);
       }
 }
 
@@ -284,8 +288,11 @@ __device__ void run_folded(const ConvParams& p, const int (&offset)[Kind::blocks
         sum_phases<Kind, 1>(p, memory, number, {d, h, w}, offset, feed, sums);
         fold_phase(p, lines_in<n>(memory.behind), sums, folded);
       }
-  const auto rows = [&] { return rows_of<n, blocks>(p, *memory.item, Bounds<blocks>(p, *memory.item), {0, 0, 0}); };
-  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, rows, memory.item->band, folded);
+  const auto writer = [&]<class To>() {
+    const Bounds<blocks> bounds(p, *memory.item);
+    return Writer<To, n, 1, blocks>(p, rows_of<n, blocks>(p, *memory.item, bounds, {0, 0, 0}), memory.item->band);
+  };
+  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, writer, folded);
 }
 
 // The only phase, staged for the writers.
@@ -296,11 +303,9 @@ __device__ void run_wide(const ConvParams& p, const int (&offset)[Kind::blocks],
   float sums[1][1][Kind::across / 2];
   const int number = p.phases[0] - 1;  // 0; but a class that the compiler knows would be walked in ordinary registers
   sum_phases<Kind, 1>(p, memory, number, {0, 0, 0}, offset, feed, sums);
-  wait_together(memory.shared.staged_empty(), parity ^ 1);
-  stage_block<E>(p.quick, lines_in<Kind::columns>(memory.behind), sums[0][0], staged_in<E>(memory.behind));
-  __syncwarp();
-  if (threadIdx.x % warp_threads == 0) arrive(memory.shared.staged_full());
-  parity ^= 1;
+  wait_for_staging(memory.shared, parity);
+  stage_block(p.quick, lines_in<Kind::columns>(memory.behind), sums[0][0], staged_in<E, Kind::columns>(memory.behind));
+  hand_on_staged(memory.shared, parity);
 }
 
 template <class Kind>
@@ -343,7 +348,9 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
   if (threadIdx.x >= team.first_writer()) {
     if constexpr (Kind::wide) {
       give_registers<team.writer_registers>();
-      write_staged(p, shared, staged_in<typename Kind::Element>(memory.behind));
+      const auto* const staged = staged_in<typename Kind::Element, Kind::columns>(memory.behind);
+      p.paired ? write_tiles<typename Kind::Element, 2>(p, shared, staged)
+               : write_tiles<typename Kind::Element, 1>(p, shared, staged);
     }
   } else if (threadIdx.x >= team.first_producer()) {
     give_registers<team.producer_registers>();

@@ -131,13 +131,13 @@ __device__ void for_columns(float (&sums)[joint][blocks][n / 2], F&& f) {
 }
 
 // Stores go on while the next columns are computed.
-template <class E, class To, int n, int joint, int blocks, class RowsAt>
-__device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const RowsAt& rows,
-                          int band, const PerRow<joint, blocks>& scale, float (&sums)[joint][blocks][n / 2]) {
+template <class E, class To, int n, int joint, int blocks, class WriterAs>
+__device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const WriterAs& writer_as,
+                          const PerRow<joint, blocks>& scale, float (&sums)[joint][blocks][n / 2]) {
   // Results of a multiplication fall into neighbouring registers, which sums would have to be moved to.
   constexpr bool in_pairs = sizeof(To) == sizeof(float) && joint == 2;
   constexpr int degree = gelu_of_norm_fit<E>().degree;
-  Writer<To, n, joint, blocks> writer(p, rows(), band);
+  auto writer = writer_as.template operator()<To>();
   const auto put_columns = [&](auto&& end) {
     for_columns<n>(sums, [&](int i, Columns<joint, blocks>& x) {
       end(i, x);
@@ -157,16 +157,17 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const 
     });
 }
 
-// A short chain, and stores to what rows() tells. Values between stages are floats, whatever E is.
-template <class E, int n, int joint, int blocks, class RowsAt>
-__device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const RowsAt& rows,
-                       int band, float (&sums)[joint][blocks][n / 2]) {
+// A short chain, and what writer_as<To>() makes of its results, 8 columns at a time. Values between stages are floats,
+// whatever E is.
+template <class E, int n, int joint, int blocks, class WriterAs>
+__device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const WriterAs& writer_as,
+                       float (&sums)[joint][blocks][n / 2]) {
   PerRow<joint, blocks> scale;
   start_short(chain, p.out_channels, lines, sums, scale);
   if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-    finish_as<E, E>(chain, lines, p, rows, band, scale, sums);
+    finish_as<E, E>(chain, lines, writer_as, scale, sums);
   else
-    finish_as<E, float>(chain, lines, p, rows, band, scale, sums);
+    finish_as<E, float>(chain, lines, writer_as, scale, sums);
 }
 
 template <int n, int blocks>

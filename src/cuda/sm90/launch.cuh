@@ -13,9 +13,9 @@ struct KernelKind {
   using Element = E;
   static constexpr Format format = how;
   static constexpr Way way = which;
-  static constexpr Team team = team_of(which);
+  static constexpr Team team = team_of(which, n);
   static constexpr bool wide = which == Way::wide, folds = which == Way::folded;
-  static constexpr int columns = n, blocks = blocks_of(which, n), joint = which == Way::paired ? 2 : 1;
+  static constexpr int columns = n, blocks = blocks_of(which), joint = which == Way::paired ? 2 : 1;
   static constexpr int across = wide ? wide_positions : n;  // of a matrix instruction
 };
 
@@ -65,7 +65,8 @@ void launch_columns(Way way, const ConvParams& params, const Launch& how) {
       if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::folded>>(params, how);
       break;
     case Way::march:
-      return launch_kind<KernelKind<E, format, n, Way::march>>(params, how);
+      if constexpr (can_march(n)) return launch_kind<KernelKind<E, format, n, Way::march>>(params, how);
+      break;
     case Way::wide:
       if constexpr (n == wide_channels) return launch_kind<KernelKind<E, format, n, Way::wide>>(params, how);
       break;

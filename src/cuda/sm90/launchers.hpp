@@ -40,20 +40,19 @@ constexpr bool has_registers(const Team& team) {
              team.writers * team.writer_registers <=
          each * team.groups();
 }
-constexpr Team team_of(Way way) {
-  if (way == Way::march) return {2, 2, 144, 112};
+constexpr Team team_of(Way way, int columns = 64) {
+  if (way == Way::march) return columns < 32 ? Team{2, 2, 128, 88, 1, 48} : Team{2, 2, 136, 80, 1, 48};
   if (way == Way::wide) return {2, 2, 136, 72, 1, 64};
   if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
   return {2, 2, 176, 80};
 }
 static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::march)) &&
-              has_registers(team_of(Way::single)) && has_registers(team_of(Way::paired)) &&
-              has_registers(team_of(Way::wide)));
+              has_registers(team_of(Way::march, 24)) && has_registers(team_of(Way::single)) &&
+              has_registers(team_of(Way::paired)) && has_registers(team_of(Way::wide)));
+constexpr bool can_march(int columns) { return columns <= 32; }  // three times as many must fit the registers
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
 constexpr int positions_of(Way way) { return way == Way::wide ? wide_positions : block_rows; }  // of a block
-constexpr int blocks_of(Way way, int columns) {
-  return way == Way::single || (way == Way::march && columns < 64) ? 2 : 1;
-}
+constexpr int blocks_of(Way way) { return way == Way::single || way == Way::march ? 2 : 1; }
 
 void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launch& how);

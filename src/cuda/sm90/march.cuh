@@ -9,6 +9,7 @@
 
 #include "cuda/sm90/conv.cuh"
 #include "cuda/sm90/planes.cuh"
+#include "cuda/sm90/staged.cuh"
 
 namespace convt::core::cuda::sm90 {
 
@@ -133,6 +134,66 @@ __device__ void multiply_plane(const ConvParams& p, const Shared& shared, const 
   if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot.before()));
 }
 
+// Puts sums of one plane into shared memory: 8 columns at a time.
+template <class To, int n, int blocks>
+class PlaneStager {
+ public:
+  __device__ explicit PlaneStager(unsigned char* memory)
+      : to_(staged_in<To, n>(memory) + Sums<n>::column(0) * pitch + threadIdx.x / group_threads * blocks * block_rows +
+            Sums<n>::row(0)) {}
+
+  __device__ void put(int i, const float (&x)[1][blocks][4]) const {
+#pragma unroll
+    for (int b = 0; b < blocks; ++b)
+#pragma unroll
+      for (int k = 0; k < 4; ++k) to_[(8 * i + k % 2) * pitch + b * block_rows + k / 2 * 8] = element<To>(x[0][b][k]);
+  }
+
+ private:
+  static constexpr int pitch = march_pitch(march_team.consumers * blocks * block_rows);
+  To* to_;
+};
+
+// The outputs of a tile's rows, from `first` on, in its first plane.
+__device__ inline WriterParts plane_parts(const ConvParams& p, const Item& item, int first) {
+  WriterParts parts;
+  const int top = item.tile[1] * p.axis[1].tile, left = item.tile[2] * p.axis[2].tile;
+  const int height = min(p.axis[1].tile, p.axis[1].size - top), width = min(p.axis[2].tile, p.axis[2].size - left);
+#pragma unroll
+  for (int k = 0; k < WriterParts::count; ++k) {
+    const int row = first + k * warp_threads + static_cast<int>(threadIdx.x) % warp_threads;
+    const int block = row / block_rows, own = row % block_rows;
+    const RunRow run(p, block, own);
+    const int h = p.run != 0 ? run.h : position_at(p, block, own, 1);
+    const int w = p.run != 0 ? run.w : position_at(p, block, own, 2);
+    parts.inside[k] = h < height && w < width;
+    parts.to[k] = h * p.to.step.h + w * p.to.step.w;
+    parts.from[k] = row;
+  }
+  return parts;
+}
+
+// By the writers: every plane, when consumers have staged it.
+template <class To, int n, int blocks>
+__device__ void write_planes(const ConvParams& p, const Memory& memory) {
+  constexpr int rows = march_team.consumers * blocks * block_rows;
+  const To* const staged = staged_in<To, n>(memory.behind);
+  int parity = 0;
+  for_each_march(p, [&](const March& march) {
+    const Item item = item_at(p, march.tile);
+    To* to = static_cast<To*>(p.to.data) + item.image * p.to.step.n + march.first * p.to.step.d +
+             item.tile[1] * p.results.tile[1] + item.tile[2] * p.results.tile[2];
+#pragma unroll 1
+    for (int z = march.first; z < march.end; ++z, parity ^= 1, to += p.to.step.d) {
+      wait(memory.shared.staged_full(), parity);
+#pragma unroll 1
+      for (int first = 0; first < rows; first += WriterParts::count * warp_threads)
+        write_parts<1>(plane_parts(p, item, first), staged, march_pitch(rows), p.out_channels, to, p.to.step.c);
+      release_staged(memory.shared);
+    }
+  });
+}
+
 template <class Kind>
 __device__ void march_along(const ConvParams& p, const Memory& memory) {
   const Shared& shared = memory.shared;
@@ -142,7 +203,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 #pragma unroll
   for (int b = 0; b < blocks; ++b) offset[b] = p.block_place[group * blocks + b];
   Ring slot{p.slots};
-  int band = -1;
+  int band = -1, staged = 0;
   fill_lines<n, false, march_team.consumers * group_threads>(p, 0, band, memory.behind);
   if (!shared.careful) wait_together(shared.weights_full(0), 0);
   for_each_march(p, [&](const March& march) {
@@ -163,11 +224,14 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 #pragma unroll
             for (int k = 0; k < n / 2; ++k) complete[0][b][k] = sums[b][k];
         }
-        const auto rows = [&] {
-          return p.run != 0 ? rows_of_run<n, blocks>(p, *memory.item, z)
-                            : rows_of<n, blocks>(p, *memory.item, Bounds<blocks>(p, *memory.item), {0, 0, 0}, z);
-        };
-        finish<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p, rows, 0, complete);
+        finish<typename Kind::Element>(
+            p.quick, lines_in<n>(memory.behind), p,
+            [&]<class To>() {
+              wait_for_staging(shared, staged);
+              return PlaneStager<To, n, blocks>(memory.behind);
+            },
+            complete);
+        hand_on_staged(shared, staged);
       }
 #pragma unroll
       for (int b = 0; b < blocks; ++b)
@@ -179,19 +243,26 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 
 template <class Kind>
 __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __grid_constant__ ConvParams p) {
-  constexpr int first_producer = march_team.consumers * group_threads;
   const int tile_bytes = joined_taps * Kind::columns * p.row_bytes;
   const Memory memory(p, tile_bytes, march_team.consumer_warps());
-  if (threadIdx.x == 0) init_barriers(p, memory.shared, march_warps, march_team.consumer_warps());
+  if (threadIdx.x == 0)
+    init_barriers(p, memory.shared, march_warps, march_team.consumer_warps(), march_team.writers * group_warps);
   __syncthreads();
-  if (threadIdx.x >= first_producer) {
-    give_registers<march_team.producer_registers>();
+  if (threadIdx.x >= march_team.first_writer()) {
+    give_registers<Kind::team.writer_registers>();
+    using E = typename Kind::Element;
+    if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
+      write_planes<E, Kind::columns, Kind::blocks>(p, memory);
+    else
+      write_planes<float, Kind::columns, Kind::blocks>(p, memory);
+  } else if (threadIdx.x >= march_team.first_producer()) {
+    give_registers<Kind::team.producer_registers>();
     if (memory.shared.careful) return;
-    if (threadIdx.x == first_producer) stream_weights(p, memory.shared, tile_bytes);
+    if (threadIdx.x == march_team.first_producer()) stream_weights(p, memory.shared, tile_bytes);
     __syncwarp();
     fill_planes<typename Kind::Element, Kind::blocks>(p, memory.shared, memory.slots);
   } else {
-    take_registers<march_team.consumer_registers>();
+    take_registers<Kind::team.consumer_registers>();
     march_along<Kind>(p, memory);
   }
 }

@@ -27,10 +27,14 @@ inline constexpr int most_cluster = 2;  // blocks
 inline constexpr int barrier_bytes = 2 * (most_slots + most_stages + 1) * 8;
 inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, beside barriers
 
-// Results on their way to the output where positions are columns, [channel][position]: lines are so far apart that a
-// warp's stores and loads meet all banks.
-inline constexpr int staged_positions = 2 * wide_positions, staged_pitch = staged_positions + 8;
-constexpr int staged_bytes(int element) { return wide_channels * staged_pitch * element; }
+// Results on their way to the output, [channel][position] (staged.cuh): lines are so far apart that a warp's stores
+// meet all banks.
+inline constexpr int wide_pitch = 2 * wide_positions + 8;
+constexpr int wide_staged_bytes(int element) { return wide_channels * wide_pitch * element; }
+CONVT_FN constexpr int march_pitch(int rows) { return rows + 4; }
+constexpr int march_staged_bytes(int rows, int columns) {  // floats, whatever the tensors are
+  return columns * march_pitch(rows) * static_cast<int>(sizeof(float));
+}
 
 // One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride.
 struct ConvAxis {

@@ -141,7 +141,7 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
 // together.
 template <class E, int pixels, int parts>
 class PlaneFiller {
-  static constexpr int groups = 6 / parts;
+  static constexpr int groups = 4 / parts;
   using X = Group<E, pixels, parts>;
 
  public:

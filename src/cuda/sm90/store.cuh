@@ -33,27 +33,6 @@ struct Rows {
   std::int64_t to[2 * blocks];
   bool there[2 * blocks], next[2 * blocks];  // the outputs of this phase and of the next one along w
 };
-// The outputs of one plane of a run.
-template <int n, int blocks>
-__device__ Rows<blocks> rows_of_run(const ConvParams& p, const Item& item, int plane) {
-  Rows<blocks> rows;
-  int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = Sums<n>::column(0);
-  forget(group);  // rows are found again for each plane: registers are short
-  forget(row);
-  forget(column);
-  const Strides& step = p.to.step;
-  const int top = item.tile[1] * p.axis[1].tile, left = item.tile[2] * p.axis[2].tile;
-  const int height = min(p.axis[1].tile, p.axis[1].size - top), width = min(p.axis[2].tile, p.axis[2].size - left);
-  const std::int64_t first = item.image * step.n + plane * step.d + top * step.h + left * step.w + column * step.c;
-#pragma unroll
-  for (int r = 0; r < 2 * blocks; ++r) {
-    const RunRow at(p, group * blocks + r / 2, row + r % 2 * 8);
-    rows.there[r] = at.h < height && at.w < width;
-    rows.next[r] = false;
-    rows.to[r] = first + at.h * step.h + at.w * step.w;
-  }
-  return rows;
-}
 // How many phases of each axis are outputs at a thread's rows: found once for a tile. Four bits each, in this order.
 template <int blocks>
 struct Bounds {
@@ -78,7 +57,7 @@ struct Bounds {
   __device__ int phases(int r, int a) const { return of[r / 2] >> (4 * a + 16 * (r % 2)) & 15; }
 };
 
-// The outputs of one phase, or of all of a position's; so many planes further, where tiles march.
+// The outputs of one phase, or of all of a position's.
 template <int n, int blocks>
 __device__ Rows<blocks> rows_of(const ConvParams& p, const Item& item, Bounds<blocks> bounds, const int (&phase)[3],
                                 int planes = 0) {
@@ -90,8 +69,8 @@ __device__ Rows<blocks> rows_of(const ConvParams& p, const Item& item, Bounds<bl
 #pragma unroll
   for (int& bits : bounds.of) forget(bits);  // or what they tell is kept
   const Strides& step = p.to.step;
-  std::int64_t first = item.image * step.n + item.band * n * step.c + (phase[0] + planes) * step.d + phase[1] * step.h +
-                       phase[2] * step.w;
+  std::int64_t first =
+      item.image * step.n + item.band * n * step.c + phase[0] * step.d + phase[1] * step.h + phase[2] * step.w;
 #pragma unroll
   for (int a = 0; a < 3; ++a) first += item.tile[a] * p.results.tile[a];
   first += row / 8 * p.results.group + row % 8 * p.results.position + column * step.c;

@@ -32,11 +32,16 @@ double block_clocks(Way way, int columns) {
   return way == Way::wide ? 1.3 * wide_positions / 2.0 * columns / wide_channels : instruction_clocks(columns);
 }
 
+// Of a tile that marches, in matrix instructions.
+int march_rows(const Geometry& g) { return team_of(Way::march).consumers * blocks_of(Way::march) * block_rows; }
+
 // Bytes behind halo tiles and weights: a strip of both warpgroups' blocks or lines of short chains.
 int fixed_bytes(const Geometry& g, Way way) {
   const int chain = way == Way::strip ? strip_bytes(team_of(way).consumers * block_rows, g.columns)
                                       : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
-  const int staged = way == Way::wide ? staged_bytes(g.element) : 0;
+  const int staged = way == Way::wide    ? wide_staged_bytes(g.element)
+                     : way == Way::march ? march_staged_bytes(march_rows(g), g.columns)
+                                         : 0;
   return shared_slack + team_of(way).consumer_warps() * item_bytes + chain + staged;
 }
 
@@ -141,20 +146,16 @@ bool marches(const TapAxis& axis) { return axis.stride == 1 && axis.kernel == jo
 bool march_order(const Geometry& g, std::array<std::size_t, 3>& order) {
   for (const TapAxis& axis : g.taps)
     if (axis.stride != 1) return false;
-  if (g.bands > 1 || (!marches(g.taps[0]) && (g.taps[0].kernel > 1 || !marches(g.taps[1])))) return false;
+  if (g.bands > 1 || !can_march(g.columns) || (!marches(g.taps[0]) && (g.taps[0].kernel > 1 || !marches(g.taps[1]))))
+    return false;
   if (!marches(g.taps[0])) order = {1, 0, 2};
   return true;
-}
-
-// Of a tile that marches, in matrix instructions.
-int march_rows(const Geometry& g) {
-  return team_of(Way::march).consumers * blocks_of(Way::march, g.columns) * block_rows;
 }
 
 // Of filling one plane. Threads have 8 channels of a few rows under way, and others while they store these: planes.cuh.
 double plane_clocks(const Geometry& g, const Tile& tile) {
   const double all = halo_clocks(g, tile.way, tile.halo_rows, tile.halo[2]);
-  const int most = (blocks_of(Way::march, g.columns) + 1) * team_of(Way::march).producers * group_threads / 2;
+  const int most = (blocks_of(Way::march) + 1) * team_of(Way::march).producers * group_threads / 2;
   if (tile.halo_rows > most) return all;
   const double groups = steps_of(g) * step_bytes / g.element / group_channels / 2;
   return std::max(std::ceil(groups) * load_latency / 2, sector_clocks(g, tile.halo_rows, tile.halo[2]));
@@ -329,7 +330,7 @@ std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& d
   if (way == Way::march) return march_tiles(g, device);
   if (way == Way::wide && (g.columns != wide_channels || g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1))
     return {};
-  const int blocks = team_of(way).consumers * blocks_of(way, g.columns);
+  const int blocks = team_of(way).consumers * blocks_of(way);
   std::vector<Tile> tiles;
   for (int axis = 0; axis < 3; ++axis)
     for (int d = 1; d <= blocks; d *= 2)

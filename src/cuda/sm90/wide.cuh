@@ -9,8 +9,7 @@
 
 #include "cuda/sm90/gelu.cuh"
 #include "cuda/sm90/lines.cuh"
-#include "cuda/sm90/rings.cuh"
-#include "cuda/sm90/store.cuh"
+#include "cuda/sm90/staged.cuh"
 
 namespace convt::core::cuda::sm90 {
 
@@ -68,19 +67,13 @@ struct WideChain {
   }
 };
 
-// The results of a tile, [channel][block][column].
-template <class E>
-__device__ E* staged_in(unsigned char* memory) {
-  return reinterpret_cast<E*>(memory + lines_bytes(wide_channels));
-}
-
-// A warpgroup's block, through its chain.
+// A warpgroup's block, through its chain, to [channel][block][column].
 template <class E>
 __device__ void stage_block(const ShortChain& chain, const Lines<wide_channels>& lines,
                             const float (&sums)[wide_positions / 2], E* staged) {
   const WideChain steps(chain, lines);
-  E* const to = staged + WideSums::channel(0) * staged_pitch + threadIdx.x / group_threads * wide_positions +
-                WideSums::position();
+  E* const to =
+      staged + WideSums::channel(0) * wide_pitch + threadIdx.x / group_threads * wide_positions + WideSums::position();
 #pragma unroll
   for (int i = 0; i < WideSums::groups; ++i) {
     float x[WideSums::each];
@@ -88,98 +81,56 @@ __device__ void stage_block(const ShortChain& chain, const Lines<wide_channels>&
     for (int k = 0; k < WideSums::each; ++k) x[k] = sums[i * WideSums::each + k];
     steps.run(x);
     put_pair(to + 8 * i, x[0], x[1]);
-    put_pair(to + 8 * i + 8 * staged_pitch, x[2], x[3]);
+    put_pair(to + 8 * i + 8 * wide_pitch, x[2], x[3]);
   }
 }
 
-// What a thread of the writers has of every channel: results that are `per` neighbours along w, in the order of the
-// output's rows, so that a warp writes as much of a row at once as the tile has.
-template <class E, int per>
-class StagedParts {
- public:
-  static constexpr int parts = 4, positions = parts * warp_threads * per;
-
-  // Of the tile's positions from `first` on.
-  __device__ StagedParts(const ConvParams& p, int first) {
+// Neighbours along w, `per` of them, in the order of the output's rows, so that a warp writes as much of a row at once
+// as the tile has.
+template <int per>
+__device__ WriterParts wide_parts(const ConvParams& p, const Item& item, int first) {
+  WriterParts parts;
 #pragma unroll
-    for (int k = 0; k < parts; ++k) {
-      int at[3], rest = first + (k * warp_threads + static_cast<int>(threadIdx.x) % warp_threads) * per;
-      to_[k] = 0;
+  for (int k = 0; k < WriterParts::count; ++k) {
+    int rest = first + (k * warp_threads + static_cast<int>(threadIdx.x) % warp_threads) * per;
+    int block = 0, column = rest % p.axis[2].tile % 8, at[3];
+    parts.to[k] = 0;
+    parts.inside[k] = true;
 #pragma unroll
-      for (int a = 2; a >= 0; --a) {
-        at[a] = rest % p.axis[a].tile;
-        rest /= p.axis[a].tile;
-      }
-      to_[k] = at[0] * p.to.step.d + at[1] * p.to.step.h + at[2] * p.to.step.w;
-      at_[k] = at[0] << 20 | at[1] << 10 | at[2];
-      from_[k] = staged_place(p, at);
+    for (int a = 2; a >= 0; --a) {
+      at[a] = rest % p.axis[a].tile;
+      rest /= p.axis[a].tile;
     }
-  }
-
-  // A tile's results, to where its first position's are; channels of one warp.
-  __device__ void write(const ConvParams& p, const Item& item, const E* staged) const {
-    const int room[3] = {p.axis[0].size - item.tile[0] * p.axis[0].tile, p.axis[1].size - item.tile[1] * p.axis[1].tile,
-                         p.axis[2].size - item.tile[2] * p.axis[2].tile};
-    bool inside[parts];
-#pragma unroll
-    for (int k = 0; k < parts; ++k)
-      inside[k] = (at_[k] >> 20) < room[0] && (at_[k] >> 10 & 1023) < room[1] && (at_[k] & 1023) < room[2];
-    const int channels = min(wide_channels, p.out_channels - item.band * wide_channels);
-    const int warp = static_cast<int>(threadIdx.x) / warp_threads % group_warps;
-    E* to = static_cast<E*>(p.to.data) + item.image * p.to.step.n +
-            (static_cast<std::int64_t>(item.band) * wide_channels + warp) * p.to.step.c;
-#pragma unroll
-    for (int a = 0; a < 3; ++a) to += item.tile[a] * p.results.tile[a];
-#pragma unroll 2
-    for (int c = warp; c < channels; c += group_warps) {
-      Part x[parts];
-#pragma unroll
-      for (int k = 0; k < parts; ++k) x[k] = *reinterpret_cast<const Part*>(staged + c * staged_pitch + from_[k]);
-#pragma unroll
-      for (int k = 0; k < parts; ++k)
-        if (inside[k]) *reinterpret_cast<Part*>(to + to_[k]) = x[k];
-      to += group_warps * p.to.step.c;
-    }
-  }
-
- private:
-  struct alignas(per * sizeof(E)) Part {
-    E of[per];
-  };
-
-  // Where stage_block() puts a position of the tile.
-  __device__ static int staged_place(const ConvParams& p, const int (&at)[3]) {
-    int block = 0, column = at[2] % 8;
+    const std::int64_t steps[3] = {p.to.step.d, p.to.step.h, p.to.step.w};
 #pragma unroll
     for (int a = 0; a < 3; ++a) {
       const int each = p.block_size[a];
+      parts.inside[k] &= item.tile[a] * p.axis[a].tile + at[a] < p.axis[a].size;
+      parts.to[k] += at[a] * steps[a];
       block = block * (p.axis[a].tile / each) + at[a] / each;
       if (p.group_step[a] != 0) column += at[a] % each / p.group_step[a] * 8;
     }
-    return block * wide_positions + column;
+    parts.from[k] = block * wide_positions + column;
   }
+  return parts;
+}
 
-  std::int64_t to_[parts];
-  int at_[parts], from_[parts];
-};
-
-// By the warpgroup of writers: every tile of the block, when consumers have staged it.
+// By the writers: every tile of the block, when consumers have staged it.
 template <class E, int per>
-__device__ void write_parts(const ConvParams& p, const Shared& shared, const E* staged) {
+__device__ void write_tiles(const ConvParams& p, const Shared& shared, const E* staged) {
   Item item = item_at(p, blockIdx.x);
   int parity = 0;
   for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item), parity ^= 1) {
+    E* to = static_cast<E*>(p.to.data) + item.image * p.to.step.n + item.band * wide_channels * p.to.step.c;
+#pragma unroll
+    for (int a = 0; a < 3; ++a) to += item.tile[a] * p.results.tile[a];
+    const int channels = min(wide_channels, p.out_channels - item.band * wide_channels);
     wait(shared.staged_full(), parity);
 #pragma unroll 1
-    for (int first = 0; first < staged_positions; first += StagedParts<E, per>::positions)
-      StagedParts<E, per>(p, first).write(p, item, staged);
-    __syncwarp();
-    if (threadIdx.x % warp_threads == 0) arrive(shared.staged_empty());
+    for (int first = 0; first < 2 * wide_positions; first += WriterParts::count * warp_threads * per)
+      write_parts<per>(wide_parts<per>(p, item, first), staged, wide_pitch, channels, to, p.to.step.c);
+    release_staged(shared);
   }
-}
-template <class E>
-__device__ void write_staged(const ConvParams& p, const Shared& shared, const E* staged) {
-  p.paired ? write_parts<E, 2>(p, shared, staged) : write_parts<E, 1>(p, shared, staged);
 }
 
 }  // namespace convt::core::cuda::sm90

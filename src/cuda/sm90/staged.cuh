@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results on their way to the output: consumers put them into shared memory, [channel][position], and go on; a
+// warpgroup of writers takes them from there, with stores that are long along the output's rows. A consumer's own
+// stores would be of 8 neighbours, and waited for.
+#pragma once
+
+#include "cuda/sm90/lines.cuh"
+#include "cuda/sm90/rings.cuh"
+#include "cuda/sm90/store.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+// Behind the lines of a chain.
+template <class E, int columns>
+__device__ E* staged_in(unsigned char* memory) {
+  return reinterpret_cast<E*>(memory + lines_bytes(columns));
+}
+
+// All threads of a warp of consumers, before and behind what they stage.
+__device__ inline void wait_for_staging(const Shared& shared, int parity) {
+  wait_together(shared.staged_empty(), parity ^ 1);
+}
+__device__ inline void hand_on_staged(const Shared& shared, int& parity) {
+  __syncwarp();
+  if (threadIdx.x % warp_threads == 0) arrive(shared.staged_full());
+  parity ^= 1;
+}
+// And of writers, behind what they have read.
+__device__ inline void release_staged(const Shared& shared) {
+  __syncwarp();
+  if (threadIdx.x % warp_threads == 0) arrive(shared.staged_empty());
+}
+
+// What a thread of the writers takes of every channel: a few places, in elements of a channel's line and of the output.
+struct WriterParts {
+  static constexpr int count = 4;
+  std::int64_t to[count];
+  int from[count];
+  bool inside[count];
+};
+
+// `per` neighbours each; warps take channels in turn.
+template <int per, class E>
+__device__ void write_parts(const WriterParts& parts, const E* staged, int pitch, int channels, E* to,
+                            std::int64_t channel_step) {
+  struct alignas(per * sizeof(E)) Neighbours {
+    E of[per];
+  };
+  const int warp = static_cast<int>(threadIdx.x) / warp_threads % group_warps;
+  to += warp * channel_step;
+#pragma unroll 2
+  for (int c = warp; c < channels; c += group_warps) {
+    Neighbours x[WriterParts::count];
+#pragma unroll
+    for (int k = 0; k < WriterParts::count; ++k)
+      x[k] = *reinterpret_cast<const Neighbours*>(staged + c * pitch + parts.from[k]);
+#pragma unroll
+    for (int k = 0; k < WriterParts::count; ++k)
+      if (parts.inside[k]) *reinterpret_cast<Neighbours*>(to + parts.to[k]) = x[k];
+    to += group_warps * channel_step;
+  }
+}
+
+}  // namespace convt::core::cuda::sm90
