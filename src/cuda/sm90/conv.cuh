@@ -232,7 +232,7 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int number
     const Class c = uniform(p.classes[number + j]);
     const bool occurs = j == 0 || phase[2] + j < p.phases[2];
     if (shared.careful && occurs) {
-      accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(p, *memory.item, number + j, phase[0],
+      accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(p, *memory.item(), number + j, phase[0],
                                                                          phase[1], phase[2] + j, sums[j]);
     } else if (!occurs || c.taps == 0) {
       clear<Kind::across, blocks>(sums[j]);
@@ -252,7 +252,7 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int number
 template <class Kind>
 __device__ void run_phases(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
-  const Bounds<blocks> bounds(p, *memory.item);
+  const Bounds<blocks> bounds(p, *memory.item());
   int number = 0;
   for (int d = 0; d < p.phases[0]; ++d)
     for (int h = 0; h < p.phases[1]; ++h, number += p.phases[2])
@@ -261,13 +261,13 @@ __device__ void run_phases(const ConvParams& p, const int (&offset)[Kind::blocks
         float sums[joint][blocks][Kind::across / 2];
         sum_phases<Kind, joint>(p, memory, number + w, phase, offset, feed, sums);
         if constexpr (Kind::way == Way::strip)
-          finish_in_strip<n>(p, *memory.item, phase, sums[0][0], memory.behind);
+          finish_in_strip<n>(p, *memory.item(), phase, sums[0][0], memory.behind);
         else
           finish<typename Kind::Element>(
               p.quick, lines_in<n>(memory.behind), p,
               [&]<class To>() {
-                return Writer<To, n, joint, blocks>(p, rows_of<n, blocks>(p, *memory.item, bounds, phase),
-                                                    memory.item->band);
+                return Writer<To, n, joint, blocks>(p, rows_of<n, blocks>(p, *memory.item(), bounds, phase),
+                                                    memory.item()->band);
               },
               sums);
       }
@@ -289,8 +289,8 @@ __device__ void run_folded(const ConvParams& p, const int (&offset)[Kind::blocks
         fold_phase(p, lines_in<n>(memory.behind), sums, folded);
       }
   const auto writer = [&]<class To>() {
-    const Bounds<blocks> bounds(p, *memory.item);
-    return Writer<To, n, 1, blocks>(p, rows_of<n, blocks>(p, *memory.item, bounds, {0, 0, 0}), memory.item->band);
+    const Bounds<blocks> bounds(p, *memory.item());
+    return Writer<To, n, 1, blocks>(p, rows_of<n, blocks>(p, *memory.item(), bounds, {0, 0, 0}), memory.item()->band);
   };
   finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, writer, folded);
 }
@@ -320,11 +320,11 @@ __device__ void consume(const ConvParams& p, const Memory& memory) {
   if (p.all_weights && !shared.careful) wait_together(shared.weights_full(0), 0);
   int band = -1;  // whose lines are there
   [[maybe_unused]] int staged = 0;
-  keep_item(item_at(p, blockIdx.x), memory.item);
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x, keep_next_item(p, memory.item)) {
+  keep_item(item_at(p, blockIdx.x), memory.item());
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, keep_next_item(p, memory.item())) {
     if constexpr (Kind::way != Way::strip)
-      fill_lines<Kind::columns, Kind::folds, Kind::team.consumers * group_threads>(p, uniform(memory.item->band), band,
-                                                                                   memory.behind);
+      fill_lines<Kind::columns, Kind::folds, Kind::team.consumers * group_threads>(p, uniform(memory.item()->band),
+                                                                                   band, memory.behind);
     if constexpr (Kind::folds)
       run_folded<Kind>(p, offset, feed, memory);
     else if constexpr (Kind::wide)

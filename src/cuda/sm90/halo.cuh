@@ -127,6 +127,7 @@ struct Filler {
   int first, threads;  // first: the row, or part of a line, to begin with
 
   __device__ void next(int parts) {
+    forget(parts);  // or what follows from it is kept
     first -= (parts + warp_threads - 1) / warp_threads * warp_threads % threads;
     if (first < 0) first += threads;
   }

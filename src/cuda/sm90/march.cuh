@@ -207,7 +207,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
   fill_lines<n, false, march_team.consumers * group_threads>(p, 0, band, memory.behind);
   if (!shared.careful) wait_together(shared.weights_full(0), 0);
   for_each_march(p, [&](const March& march) {
-    keep_item(item_at(p, march.tile), memory.item);
+    keep_item(item_at(p, march.tile), memory.item());
     float sums[blocks][all / 2];
     clear<all, blocks>(sums);
     march.for_each([&](int z) {
@@ -217,7 +217,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
         float complete[1][blocks][n / 2];
         if (shared.careful) {
           accumulate_carefully<typename Kind::Element, n, joined_taps, PositionsAsRows<n>, blocks>(
-              p, *memory.item, 0, z, 0, 0, complete[0]);
+              p, *memory.item(), 0, z, 0, 0, complete[0]);
         } else {
 #pragma unroll
           for (int b = 0; b < blocks; ++b)

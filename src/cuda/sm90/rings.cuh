@@ -23,19 +23,23 @@ struct Shared {
 
 // A block's shared memory: halo slots, stages of weights, items, and what is behind.
 struct Memory {
-  unsigned char *slots, *behind;
-  Item* item;  // that this warp of consumers works on: here, as registers are short
+  unsigned char *slots, *items, *behind;
   Shared shared;
 
   __device__ Memory(const ConvParams& p, int tile_bytes, int consumer_warps) {
     unsigned char* const dynamic = dynamic_shared();
     slots = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
     unsigned char* const weights = slots + p.slots * p.slot_bytes;
-    unsigned char* const items = weights + p.stages * p.stage_tiles * tile_bytes;
-    item = reinterpret_cast<Item*>(items) + min(static_cast<int>(threadIdx.x) / warp_threads, consumer_warps - 1);
+    items = weights + p.stages * p.stage_tiles * tile_bytes;
     behind = items + consumer_warps * item_bytes;
     shared = {shared_address(slots), shared_address(weights), shared_address(shared_words<barrier_bytes / 8>()),
               __any_sync(~0U, *p.careful != 0) != 0};
+  }
+  // That this warp of consumers works on: here, and its place found again, as registers are short.
+  __device__ Item* item() const {
+    int thread = threadIdx.x;
+    forget(thread);
+    return reinterpret_cast<Item*>(items) + thread / warp_threads;
   }
 };
 
