@@ -204,7 +204,10 @@ template <class E>
 __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
                            const Filler& filler) {
   constexpr int each = 16 / static_cast<int>(sizeof(E)), at_once = 4;
-  const int units = p.row_bytes / 16, there = p.in_channels / each - chunk * units;
+  int row_bytes = p.row_bytes, channels = p.in_channels;
+  forget(row_bytes);  // or what follows from them is kept from box to box, where rows are filled too
+  forget(channels);
+  const int units = row_bytes / 16, there = channels / each - chunk * units;
   const HaloLines<E, 1> lines(p, corner);
 #pragma unroll 1
   for (int first = filler.first; first < p.halo_rows * units; first += filler.threads * at_once) {
@@ -220,7 +223,7 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
     for (int i = 0; i < at_once; ++i) {
       const int at = first + i * filler.threads, row = at / units;
       if (row < p.halo_rows)
-        *reinterpret_cast<uint4*>(slot + row * p.row_bytes + place_in_row(row, at % units, p.row_bytes) * 16) =
+        *reinterpret_cast<uint4*>(slot + row * row_bytes + place_in_row(row, at % units, row_bytes) * 16) =
             rounded_units(x[i], E{});
     }
   }
