@@ -59,8 +59,7 @@ struct Bounds {
 
 // The outputs of one phase, or of all of a position's.
 template <int n, int blocks>
-__device__ Rows<blocks> rows_of(const ConvParams& p, const Item& item, Bounds<blocks> bounds, const int (&phase)[3],
-                                int planes = 0) {
+__device__ Rows<blocks> rows_of(const ConvParams& p, const Item& item, Bounds<blocks> bounds, const int (&phase)[3]) {
   Rows<blocks> rows;
   int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = Sums<n>::column(0);
   forget(group);  // rows are found again for each phase: registers are short

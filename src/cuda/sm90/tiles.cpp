@@ -33,14 +33,14 @@ double block_clocks(Way way, int columns) {
 }
 
 // Of a tile that marches, in matrix instructions.
-int march_rows(const Geometry& g) { return team_of(Way::march).consumers * blocks_of(Way::march) * block_rows; }
+constexpr int march_rows = team_of(Way::march).consumers * blocks_of(Way::march) * block_rows;
 
 // Bytes behind halo tiles and weights: a strip of both warpgroups' blocks or lines of short chains.
 int fixed_bytes(const Geometry& g, Way way) {
   const int chain = way == Way::strip ? strip_bytes(team_of(way).consumers * block_rows, g.columns)
                                       : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
   const int staged = way == Way::wide    ? wide_staged_bytes(g.element)
-                     : way == Way::march ? march_staged_bytes(march_rows(g), g.columns)
+                     : way == Way::march ? march_staged_bytes(march_rows, g.columns)
                                          : 0;
   return shared_slack + team_of(way).consumer_warps() * item_bytes + chain + staged;
 }
@@ -163,7 +163,7 @@ double plane_clocks(const Geometry& g, const Tile& tile) {
 
 void predict_march(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
-  const double products = taps * steps_of(g) * march_rows(g) / block_rows * instruction_clocks(joined_taps * g.columns);
+  const double products = taps * steps_of(g) * march_rows / block_rows * instruction_clocks(joined_taps * g.columns);
   const double plane =
       std::max(products, plane_clocks(g, tile)) + positions * g.columns / result_rate / team_of(Way::march).consumers;
   const auto planes = static_cast<double>(g.output[tile.order[0]]);
@@ -187,7 +187,7 @@ Tile march_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
   }
   // A run's rows read what is behind them as well.
   const std::int64_t reach = std::int64_t{tile.halo[2]} * g.span[tile.order[1]] + g.span[tile.order[2]];
-  const std::int64_t rows = tile.run ? std::max(halo, march_rows(g) + reach) : halo;
+  const std::int64_t rows = tile.run ? std::max(halo, march_rows + reach) : halo;
   if (rows * g.row_bytes > most_shared) {
     tile.rejection = "its halo does not fit in shared memory";
     return tile;
@@ -212,7 +212,7 @@ Tile march_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
 std::vector<Tile> run_tiles(const Geometry& g, const std::array<std::size_t, 3>& order,
                             const DeviceProperties& device) {
   std::vector<Tile> tiles;
-  const int span = g.span[order[2]], rows = march_rows(g);
+  const int span = g.span[order[2]], rows = march_rows;
   const std::int64_t height = g.output[order[1]], width = g.output[order[2]];
   for (std::int64_t parts = ceil_div(width, rows); parts <= std::min(width, ceil_div(width, rows) + most_parts);
        ++parts) {
@@ -236,7 +236,7 @@ std::vector<Tile> march_tiles(const Geometry& g, const DeviceProperties& device)
   std::vector<Tile> tiles;
   if (!march_order(g, order)) return tiles;
   tiles = run_tiles(g, order, device);
-  const int blocks = march_rows(g) / block_rows;
+  const int blocks = march_rows / block_rows;
   for (const int axis : {1, 2})
     for (int h = 1; h <= blocks; h *= 2) {
       Tile tile;
