@@ -42,7 +42,7 @@ constexpr bool has_registers(const Team& team) {
 }
 constexpr Team team_of(Way way, int columns = 64) {
   if (way == Way::march) return columns < 32 ? Team{2, 2, 128, 88, 1, 48} : Team{2, 2, 136, 80, 1, 48};
-  if (way == Way::wide) return {2, 2, 136, 72, 1, 64};
+  if (way == Way::wide) return {2, 2, 136, 80, 1, 48};
   if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
   return {2, 2, 176, 80};
 }

@@ -48,7 +48,7 @@ __device__ void write_parts(const WriterParts& parts, const E* staged, int pitch
   };
   const int warp = static_cast<int>(threadIdx.x) / warp_threads % group_warps;
   to += warp * channel_step;
-#pragma unroll 2
+#pragma unroll 1
   for (int c = warp; c < channels; c += group_warps) {
     Neighbours x[WriterParts::count];
 #pragma unroll
