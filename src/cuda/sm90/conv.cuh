@@ -25,7 +25,8 @@ __device__ inline void stream_weights(const ConvParams& p, const Shared& shared,
   const int rank = static_cast<int>(blockIdx.x) % p.cluster;
   const auto everywhere = static_cast<std::uint16_t>((1 << p.cluster) - 1);
   Ring stage{p.stages};
-  for_each_item(p, [&](const Item& item) {
+  Item item = item_at(p, blockIdx.x);
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item)) {
     for_each_class(p, [&](const Class& c) {
       const int tiles = c.taps * p.chunks;
       const auto* const from = all + (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks * tile_bytes;
@@ -42,17 +43,19 @@ __device__ inline void stream_weights(const ConvParams& p, const Shared& shared,
         stage.next();
       }
     });
-  });
+  }
 }
 
-template <class E, int loads>
+// once: not again for each phase.
+template <class E, int loads, bool once>
 __device__ void fill_halos(const ConvParams& p, const Shared& shared, unsigned char* slots, const Team& team) {
   Ring slot{p.slots};
   Filler filler{static_cast<int>(threadIdx.x) - team.consumers * group_threads, team.halo_warps() * warp_threads};
-  for_each_item(p, [&](const Item& item) {
+  Item item = item_at(p, blockIdx.x);
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item)) {
     const Corner corner = corner_of(p, item);
-    for (int fill = 0; fill < p.fills; ++fill) fill_box<E, loads>(p, shared, corner, slots, slot, filler);
-  });
+    for (int fill = 0; fill < (once ? 1 : p.fills); ++fill) fill_box<E, loads>(p, shared, corner, slots, slot, filler);
+  }
 }
 
 // What consumers know of the rings. The same for all threads of a warp, but what each has seen.
@@ -353,7 +356,7 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
   } else if (threadIdx.x >= team.first_producer()) {
     give_registers<team.producer_registers>();
     if (threadIdx.x < streamer && !shared.careful)
-      fill_halos<typename Kind::Element, loads>(p, shared, memory.slots, team);
+      fill_halos<typename Kind::Element, loads, Kind::wide>(p, shared, memory.slots, team);
     else if (threadIdx.x == streamer && !shared.careful)
       stream_weights(p, shared, tile_bytes);
   } else {

@@ -341,10 +341,9 @@ void place_classes(ConvParams& p, bool joined) {
   if (p.resident) p.fills = 1;
 }
 
-// For a grid of so many blocks.
-void place_items(ConvParams& p, int grid) {
-  p.grid = grid;
-  const int hops = grid / p.cluster;
+// What `count` items more are to a block that takes every count-th.
+void place_items(ConvParams& p, int count) {
+  const int hops = count / p.cluster;
   p.band_step = hops % p.bands;
   for (int over = 0; over < 2; ++over) {
     std::int64_t tiles = (static_cast<std::int64_t>(hops / p.bands) + over) * p.cluster;

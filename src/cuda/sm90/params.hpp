@@ -128,7 +128,6 @@ struct ConvParams {
   int cluster = 1;              // blocks that share one stream of weights: each loads a part for all
   int tiles = 1;                // of all images
   int items = 1;                // tiles, as many as fill clusters, x bands
-  int grid = 1;                 // blocks; here, as the compiler keeps what it reads of the launch
   int band_step = 0;            // from a block's item to its next
   ItemStep item_steps[2];       // the second one where the bands' number passes its end
   int phases[3] = {1, 1, 1};    // of each axis, that occur; counted from that of the box's first output

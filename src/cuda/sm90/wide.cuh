@@ -118,8 +118,9 @@ __device__ WriterParts wide_parts(const ConvParams& p, const Item& item, int fir
 // By the writers: every tile of the block, when consumers have staged it.
 template <class E, int per>
 __device__ void write_tiles(const ConvParams& p, const Shared& shared, const E* staged) {
+  Item item = item_at(p, blockIdx.x);
   int parity = 0;
-  for_each_item(p, [&](const Item& item) {
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item), parity ^= 1) {
     E* to = static_cast<E*>(p.to.data) + item.image * p.to.step.n + item.band * wide_channels * p.to.step.c;
 #pragma unroll
     for (int a = 0; a < 3; ++a) to += item.tile[a] * p.results.tile[a];
@@ -129,8 +130,7 @@ __device__ void write_tiles(const ConvParams& p, const Shared& shared, const E* 
     for (int first = 0; first < 2 * wide_positions; first += WriterParts::count * warp_threads * per)
       write_parts<per>(wide_parts<per>(p, item, first), staged, wide_pitch, channels, to, p.to.step.c);
     release_staged(shared);
-    parity ^= 1;
-  });
+  }
 }
 
 }  // namespace convt::core::cuda::sm90

@@ -59,14 +59,6 @@ __device__ inline void go_on(const ConvParams& p, Item& item) {
   for (int a = 0; a < 3; ++a) item.tile[a] = p.axis[a].tiles - 1;
 }
 
-// f(item), of each that a block takes.
-template <class F>
-__device__ void for_each_item(const ConvParams& p, F&& f) {
-  Item item = item_at(p, blockIdx.x);
-#pragma unroll 1
-  for (int i = blockIdx.x; i < p.items; i += p.grid, go_on(p, item)) f(item);
-}
-
 // f(class), of each that occurs, in the order of phases.
 template <class F>
 __device__ void for_each_class(const ConvParams& p, F&& f) {
