@@ -75,13 +75,7 @@ Schedule::Schedule(const Setup& setup)
     plan_stages(plan);
     passes.push_back(std::move(plan));
   }
-  plan_store(setup.slab_bytes);
-  for (PassPlan& plan : passes) {
-    cut_slabs(plan, setup);
-    seconds += plan.seconds;
-  }
-  seconds *= std::ceil(static_cast<double>(program->asked->input.batch) / static_cast<double>(flight));
-  seconds += launch_seconds * (2 + static_cast<double>(program->steps.size()));
+  choose_flight(plan_store(), setup);
   place_buffers();
 }
 
@@ -236,12 +230,12 @@ void Schedule::choose_images(PassPlan& plan, std::int64_t most, const Setup& set
   plan.seconds = least;
 }
 
-void Schedule::plan_store(std::int64_t bytes) {
+double Schedule::plan_store() {
   const Descriptor& asked = *program->asked;
   const bool plain =
       asked.output_layout == CONVT_CHANNELS_FIRST && static_cast<std::int64_t>(size_of(asked.dtype)) == real;
   store_in_output = plain;
-  double kept = 0;  // bytes of one image between passes
+  double kept = 0;
   for (const PassPlan& p : passes) {
     if (p.pass.sink == Pass::Sink::fold) {
       store_in_output = false;
@@ -262,9 +256,32 @@ void Schedule::plan_store(std::int64_t bytes) {
   }
   store_in_output &= store_step != 0;
   kept += static_cast<double>(store_step * real);
-  const double batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
-  flight = passes.size() == 1 ? static_cast<std::int64_t>(batch)
-                              : static_cast<std::int64_t>(std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
+  return kept;
+}
+
+// Images whose values between passes stay in the L2 cache, or as many as there is memory for: those that take less.
+void Schedule::choose_flight(double kept, const Setup& setup) {
+  const double batch = static_cast<double>(std::max<std::int64_t>(program->asked->input.batch, 1));
+  std::vector<PassPlan> best;
+  std::int64_t best_flight = 0;
+  for (const std::int64_t bytes : {setup.slab_bytes, setup.most_bytes}) {
+    flight = static_cast<std::int64_t>(passes.size() == 1 ? batch
+                                                          : std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
+    if (flight == best_flight) break;
+    double sum = 0;
+    for (PassPlan& plan : passes) {
+      cut_slabs(plan, setup);
+      sum += plan.seconds;
+    }
+    sum *= std::ceil(batch / static_cast<double>(flight));
+    if (best_flight != 0 && sum >= seconds) continue;
+    best = passes;
+    best_flight = flight;
+    seconds = sum;
+  }
+  passes = std::move(best);
+  flight = best_flight;
+  seconds += launch_seconds * (2 + static_cast<double>(program->steps.size()));
 }
 
 int Schedule::strip_pixels(const Stage& stage, std::int64_t channels) const {
@@ -334,17 +351,18 @@ double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) con
   const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
   const auto tiles = static_cast<double>(plan.tiles()), element = static_cast<double>(size_of(asked.dtype));
   const double in_and_out = element * static_cast<double>(asked.input.count() + asked.output.count()) / (batch * tiles);
-  const double stored = plan.pass.stores ? 3.0 * static_cast<double>(image_count(plan.pass.out) * real) / tiles : 0;
+  const double stored = plan.pass.stores ? static_cast<double>(image_count(plan.pass.out) * real) / tiles : 0;
   const double launches = static_cast<double>(plan.stages.size() + (plan.pass.sink == Pass::Sink::output ? 0 : 2));
   const double each = buffer_bytes(plan), memory = streamed * device.bandwidth;
+  const auto stay = static_cast<double>(slab_bytes), kept_stay = stay / (static_cast<double>(flight) * tiles);
   const Axes box = plan.largest_box(0);
   const auto slab_seconds = [&](std::int64_t count) {
     const auto images = static_cast<double>(count);
-    double sum = launch_seconds * launches + images * (2 * each + stored) / memory;
+    double sum = launch_seconds * launches + images * (2 * each + 3 * stored) / memory;
     if (plan.stages.front().convolves)
       sum += std::max(convolver->seconds(count, box, plan.pools()), images * in_and_out / memory);
-    const double over = images * each - static_cast<double>(slab_bytes);
-    return over > 0 ? sum + 2 * over / (spilled * device.bandwidth) : sum;
+    const double over = std::max(images * each - stay, 0.0) * 2 + images * std::max(stored - kept_stay, 0.0) * 3;
+    return sum + over / (spilled * device.bandwidth);
   };
   const std::int64_t rest = flight % plan.images;
   const double whole = static_cast<double>(flight / plan.images) * slab_seconds(plan.images);

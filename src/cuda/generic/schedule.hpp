@@ -23,8 +23,9 @@ struct Setup {
   std::shared_ptr<const Convolver> convolver;
   DeviceProperties device;
   Between between = Between::store;
-  std::int64_t slab_bytes = 0;  // of buffers between stages that stay in the L2 cache, and of what passes keep
-  std::int64_t most_bytes = 0;  // of buffers between stages, at most
+  // Of buffers between stages, and of what is kept between passes: so many stay in the L2 cache, and so many there may
+  // be.
+  std::int64_t slab_bytes = 0, most_bytes = 0;
 };
 
 using Place = std::size_t;  // in the workspace, in bytes from its beginning
@@ -102,7 +103,8 @@ struct Schedule {
   double pass_seconds(const PassPlan& pass, std::int64_t slab_bytes) const;
   std::array<std::int64_t, buffers> buffer_elements(const PassPlan& pass) const;  // of one image
   double buffer_bytes(const PassPlan& pass) const;
-  void plan_store(std::int64_t bytes);
+  double plan_store();  // returns the bytes of one image that are kept between passes
+  void choose_flight(double kept, const Setup& setup);
   void place_buffers();
 };
 
