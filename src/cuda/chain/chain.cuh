@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(block_threads, 2) chain_kernel(const __grid_co
   const std::int64_t pixels = static_cast<std::int64_t>(p.images) * p.size[0] * p.size[1] * p.size[2];
   const std::int64_t columns = (pixels + strip.pixels() - 1) >> strip.log_pixels;
   const int splits = (p.channels + p.strip_channels - 1) / p.strip_channels;
-  for (std::int64_t item = blockIdx.x; item < columns * splits; item += gridDim.x) {
+  // From the end: what was written last is in the L2 cache, whatever does not fit there.
+  for (std::int64_t item = columns * splits - 1 - blockIdx.x; item >= 0; item -= gridDim.x) {
     strip.first_channel = static_cast<int>(item % splits) * p.strip_channels;
     strip.channels = min(p.strip_channels, p.channels - strip.first_channel);
     if (threadIdx.x < strip.pixels())

@@ -11,6 +11,8 @@ namespace {
 // Values between stages take half of the L2 cache, beside inputs and outputs.
 constexpr std::int64_t l2_share = 2;
 constexpr std::int64_t least_slab = 1 << 20;
+// Where they pass it, a 256th of the memory: buffers of many streams stay below what is kept of it (Buffers).
+constexpr std::int64_t memory_share = 256;
 // Smaller ones, asked for by a limit, would be too many to plan.
 constexpr std::int64_t smallest_slab = 4096;
 
@@ -30,10 +32,12 @@ std::vector<Between> ways_between(const Program& program) {
 
 Candidate candidate_of(const std::string& name, Setup setup, const Request& request) {
   setup.slab_bytes = std::max(static_cast<std::int64_t>(setup.device.l2_bytes) / l2_share, least_slab);
+  setup.most_bytes = std::max(static_cast<std::int64_t>(setup.device.memory_bytes) / memory_share, setup.slab_bytes);
   auto schedule = std::make_shared<Schedule>(setup);
   while (request.workspace_limit != 0 && schedule->workspace > request.workspace_limit &&
          setup.slab_bytes > smallest_slab) {
-    setup.slab_bytes /= 4;
+    if (setup.most_bytes == setup.slab_bytes) setup.slab_bytes /= 4;
+    setup.most_bytes = setup.slab_bytes;
     schedule = std::make_shared<Schedule>(setup);
   }
   Candidate result;

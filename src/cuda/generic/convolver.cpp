@@ -31,8 +31,8 @@ class PlainConvolver : public Convolver {
   std::int64_t mixed_channels() const override { return program_->convolution.groups == 1 ? rows_of(block_) : 1; }
   std::optional<std::size_t> pools(std::size_t, std::size_t, std::size_t) const override { return std::nullopt; }
   Blocks blocks(const Axes& box) const override;
-  double seconds() const override;
-  std::string explain() const override {
+  double seconds(std::int64_t images, const Axes& box, bool pools) const override;
+  std::string explain(bool) const override {
     const Descriptor& asked = *program_->asked;
     const bool tf32 = asked.precision == CONVT_FLOAT32_TF32 && asked.dtype == CONVT_F32;
     return fmt::format("computes in {}, blocks of {} channels x {} positions{}", doubles ? "f64" : "f32",
@@ -113,15 +113,17 @@ Convolver::Blocks PlainConvolver<T>::blocks(const Axes& box) const {
 // On an H200 within a factor of two, by how much of the lanes' rate a block reaches and what it takes beside its
 // products.
 template <class T>
-double PlainConvolver<T>::seconds() const {
+double PlainConvolver<T>::seconds(std::int64_t images, const Axes& box, bool) const {
   constexpr double block_seconds = 17e-6;
   constexpr int blocks_at_once = 2;  // on a multiprocessor
   const double busy = (block_ == Shape::wide ? 0.5 : block_ == Shape::middle ? 0.35 : 0.1) * (doubles ? 0.6 : 1);
   const double products = count_work(*program_).needed * static_cast<double>(padded_rows_) / static_cast<double>(rows_);
   const double rate = busy * device_.multiprocessors * lanes(device_, doubles) * device_.clock;
-  const double pixels = static_cast<double>(program_->asked->input.batch * volume(program_->conv.space));
+  const double pixels = static_cast<double>(images * volume(box));
+  const std::int64_t all_pixels = program_->asked->input.batch * volume(program_->conv.space);
+  const double share = pixels / static_cast<double>(std::max<std::int64_t>(all_pixels, 1));
   const double all = pixels / columns_of(block_, doubles) * bands();
-  return products / rate + all * block_seconds / (blocks_at_once * device_.multiprocessors);
+  return share * products / rate + all * block_seconds / (blocks_at_once * device_.multiprocessors);
 }
 
 template <class T>

@@ -42,8 +42,9 @@ class Convolver {
     double least = 1, per_pixel = 1;
   };
   virtual Blocks blocks(const Axes& box) const = 0;
-  virtual double seconds() const = 0;       // predicted, of all images
-  virtual std::string explain() const = 0;  // a line
+  // Predicted, of a launch for so many images with this box.
+  virtual double seconds(std::int64_t images, const Axes& box, bool pools) const = 0;
+  virtual std::string explain(bool pools) const = 0;  // a line
 
   // From a kernel as the program convolves with it: the asked one, or a changed one in `dtype`.
   virtual double packed_bytes() const = 0;

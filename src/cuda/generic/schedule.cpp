@@ -16,6 +16,7 @@ namespace {
 
 constexpr double most_blocks = 1 << 30;
 constexpr double most_bytes = 1e15;
+constexpr double launch_seconds = 3e-6;              // and the gap before it
 constexpr std::int64_t strip_bytes = 40 << 10;       // of 48 KiB shared memory that any block may have
 constexpr std::int64_t all_strips_bytes = 64 << 20;  // of strips in global memory
 
@@ -56,6 +57,13 @@ Box PassPlan::box(std::size_t tile, std::size_t level) const {
   return result;
 }
 
+Axes PassPlan::largest_box(std::size_t level) const {
+  Axes largest{0, 0, 0};
+  for (std::size_t a = 0; a < 3; ++a)
+    for (const Levels& one : levels[a]) largest[a] = std::max(largest[a], one[level].size());
+  return largest;
+}
+
 Schedule::Schedule(const Setup& setup)
     : program(setup.program), convolver(setup.convolver), device(setup.device), rejection(convolver->rejection) {
   doubles = program->asked->dtype == CONVT_F64;
@@ -67,10 +75,8 @@ Schedule::Schedule(const Setup& setup)
     plan_stages(plan);
     passes.push_back(std::move(plan));
   }
-  plan_store(setup.slab_bytes);
-  for (PassPlan& plan : passes) cut_slabs(plan, setup.slab_bytes);
+  choose_flight(plan_store(), setup);
   place_buffers();
-  if (rejection.empty()) predict();
 }
 
 void Schedule::plan_stages(PassPlan& plan) const {
@@ -147,54 +153,89 @@ std::array<std::int64_t, Schedule::buffers> Schedule::buffer_elements(const Pass
     if (stage.to == Stage::outside) continue;
     const std::size_t level = plan.level_behind(stage);
     double count = static_cast<double>(channels_behind(plan, level));
-    for (std::size_t a = 0; a < 3; ++a) {
-      std::int64_t largest = 0;
-      for (const Levels& one : plan.levels[a]) largest = std::max(largest, one[level].size());
-      count *= static_cast<double>(largest);
-    }
+    for (const std::int64_t size : plan.largest_box(level)) count *= static_cast<double>(size);
     auto& to = elements[static_cast<std::size_t>(stage.to)];
     to = std::max(to, static_cast<std::int64_t>(std::min(count, most_bytes)));
   }
   return elements;
 }
 
-void Schedule::cut_slabs(PassPlan& plan, std::int64_t bytes) {
+double Schedule::buffer_bytes(const PassPlan& plan) const {
+  double bytes = 0;
+  for (const std::int64_t elements : buffer_elements(plan)) bytes += static_cast<double>(elements * real);
+  return bytes;
+}
+
+// Halves tiles until one image's buffers stay in the L2 cache; of all sizes on the way, that which takes least.
+void Schedule::cut_slabs(PassPlan& plan, const Setup& setup) {
+  const double most = static_cast<double>(most_inside);
+  Axes best{0, 0, 0};
+  std::int64_t best_images = 0;
   plan.tile = plan.pass.out.space;
-  while (true) {
+  for (double least = 0;;) {
     cut_levels(plan);
-    double each = 0, pixels = 1;
-    Axes box;
-    for (const std::int64_t elements : buffer_elements(plan)) each += static_cast<double>(elements * real);
-    for (std::size_t a = 0; a < 3; ++a) {
-      std::int64_t largest = 1;
-      for (const Levels& one : plan.levels[a])
-        for (const Interval& level : one) largest = std::max(largest, level.size());
-      pixels *= static_cast<double>(largest);
-      box[a] = largest;
+    const double each = buffer_bytes(plan);
+    Axes box{1, 1, 1};
+    for (std::size_t level = 0; level <= plan.pass.end - plan.pass.begin; ++level) {
+      const Axes here = plan.largest_box(level);
+      for (std::size_t a = 0; a < 3; ++a) box[a] = std::max(box[a], here[a]);
     }
-    const double most = static_cast<double>(most_inside);
+    double pixels = 1;
+    for (const std::int64_t size : box) pixels *= static_cast<double>(size);
     const auto axis = std::find_if(plan.tile.begin(), plan.tile.end(), [](std::int64_t size) { return size > 1; });
     const auto [blocks, per_pixel] = convolver->blocks(box);
     const double more = per_pixel * pixels;
-    const bool possible = pixels <= most && blocks + more <= most_blocks;
-    if ((possible && each <= static_cast<double>(bytes)) || axis == plan.tile.end()) {
-      if (!possible) rejection = "one output needs more than 2^29 pixels of the convolution at once";
-      double images = std::min(static_cast<double>(flight), most / pixels);
-      images = std::min(images, (most_blocks - blocks) / more);
-      if (each > 0) images = std::min(images, static_cast<double>(bytes) / each);
-      plan.images = std::max<std::int64_t>(static_cast<std::int64_t>(images), 1);
-      return;
+    const bool possible = pixels <= most && blocks + more <= most_blocks, last = axis == plan.tile.end();
+    const bool any = best_images != 0;
+    if (last && !possible && !any) rejection = "one output needs more than 2^29 pixels of the convolution at once";
+    if ((possible && each <= static_cast<double>(setup.most_bytes)) || (last && !any)) {
+      double images = std::min({static_cast<double>(flight), most / pixels, (most_blocks - blocks) / more});
+      if (each > 0) images = std::min(images, static_cast<double>(setup.most_bytes) / each);
+      choose_images(plan, std::max<std::int64_t>(static_cast<std::int64_t>(images), 1), setup);
+      if (!any || plan.seconds < least) {
+        best = plan.tile;
+        best_images = plan.images;
+        least = plan.seconds;
+      }
     }
+    if (last || (possible && each <= static_cast<double>(setup.slab_bytes))) break;
     *axis = (*axis + 1) / 2;
   }
+  plan.tile = best;
+  plan.images = best_images;
+  cut_levels(plan);
+  plan.seconds = pass_seconds(plan, setup.slab_bytes);
 }
 
-void Schedule::plan_store(std::int64_t bytes) {
+// Of slabs of at most so many images, equal but for the last one: those that take least, the smallest of equals.
+void Schedule::choose_images(PassPlan& plan, std::int64_t most, const Setup& setup) const {
+  constexpr std::int64_t fine = 16, beyond = 4;  // slabs one by one, and then by a 16th; more than stay in the cache
+  const double each = buffer_bytes(plan);
+  const std::int64_t fewest = ceil_div(flight, most);
+  std::int64_t last = fewest;
+  if (each > 0) {
+    const auto stay = static_cast<std::int64_t>(static_cast<double>(setup.slab_bytes) / each);
+    last = std::min(std::max(ceil_div(flight, std::max<std::int64_t>(stay, 1)), fewest) + beyond, flight);
+  }
+  std::int64_t best = 0;
+  double least = 0;
+  for (std::int64_t slabs = fewest; slabs <= last; slabs += 1 + slabs / fine) {
+    plan.images = ceil_div(flight, slabs);
+    plan.seconds = pass_seconds(plan, setup.slab_bytes);
+    if (best != 0 && plan.seconds > least) continue;
+    best = plan.images;
+    least = plan.seconds;
+  }
+  plan.images = best;
+  plan.seconds = least;
+}
+
+double Schedule::plan_store() {
   const Descriptor& asked = *program->asked;
   const bool plain =
       asked.output_layout == CONVT_CHANNELS_FIRST && static_cast<std::int64_t>(size_of(asked.dtype)) == real;
   store_in_output = plain;
-  double kept = 0;  // bytes of one image between passes
+  double kept = 0;
   for (const PassPlan& p : passes) {
     if (p.pass.sink == Pass::Sink::fold) {
       store_in_output = false;
@@ -215,9 +256,32 @@ void Schedule::plan_store(std::int64_t bytes) {
   }
   store_in_output &= store_step != 0;
   kept += static_cast<double>(store_step * real);
-  const double batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
-  flight = passes.size() == 1 ? static_cast<std::int64_t>(batch)
-                              : static_cast<std::int64_t>(std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
+  return kept;
+}
+
+// Images whose values between passes stay in the L2 cache, or as many as there is memory for: those that take less.
+void Schedule::choose_flight(double kept, const Setup& setup) {
+  const double batch = static_cast<double>(std::max<std::int64_t>(program->asked->input.batch, 1));
+  std::vector<PassPlan> best;
+  std::int64_t best_flight = 0;
+  for (const std::int64_t bytes : {setup.slab_bytes, setup.most_bytes}) {
+    flight = static_cast<std::int64_t>(passes.size() == 1 ? batch
+                                                          : std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
+    if (flight == best_flight) break;
+    double sum = 0;
+    for (PassPlan& plan : passes) {
+      cut_slabs(plan, setup);
+      sum += plan.seconds;
+    }
+    sum *= std::ceil(batch / static_cast<double>(flight));
+    if (best_flight != 0 && sum >= seconds) continue;
+    best = passes;
+    best_flight = flight;
+    seconds = sum;
+  }
+  passes = std::move(best);
+  flight = best_flight;
+  seconds += launch_seconds * (2 + static_cast<double>(program->steps.size()));
 }
 
 int Schedule::strip_pixels(const Stage& stage, std::int64_t channels) const {
@@ -279,34 +343,40 @@ void Schedule::place_buffers() {
   if (layout.overflow()) rejection = "the workspace passes 10^15 bytes";
 }
 
-// On an H200 within a factor of two, by what share of the memory's rate stages reach, whose values stay in the L2
-// cache.
-void Schedule::predict() {
-  constexpr double streamed = 0.66, launch_seconds = 3e-6;
+// On an H200 within a factor of two: what share of the memory's rate stages reach, whose
+// values stay in the L2 cache, and what more is written and read where they do not.
+double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) const {
+  constexpr double streamed = 0.66, spilled = 0.82;
   const Descriptor& asked = *program->asked;
-  const auto batch = static_cast<double>(asked.input.batch), element = static_cast<double>(size_of(asked.dtype));
-  const double in_and_out = element * static_cast<double>(asked.input.count() + asked.output.count());
-  const double memory = streamed * device.bandwidth;
-  const double once = std::max(convolver->seconds(), in_and_out / memory);
-  double launches = 2 + static_cast<double>(program->steps.size()), bytes = 0, convolutions = 0;
-  for (const PassPlan& p : passes) {
-    const double slabs = static_cast<double>(p.tiles()) * std::ceil(batch / static_cast<double>(p.images));
-    launches += slabs * static_cast<double>(p.stages.size() + (p.pass.sink == Pass::Sink::output ? 0 : 2));
-    convolutions += p.stages.front().convolves ? 1 : 0;
-    for (const std::int64_t elements : buffer_elements(p))
-      bytes += 2 * slabs * static_cast<double>(elements * p.images * real);
-    if (p.pass.stores) bytes += 3 * batch * static_cast<double>(image_count(p.pass.out) * real);
-  }
-  seconds = launch_seconds * launches + convolutions * once + bytes / memory;
+  const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
+  const auto tiles = static_cast<double>(plan.tiles()), element = static_cast<double>(size_of(asked.dtype));
+  const double in_and_out = element * static_cast<double>(asked.input.count() + asked.output.count()) / (batch * tiles);
+  const double stored = plan.pass.stores ? static_cast<double>(image_count(plan.pass.out) * real) / tiles : 0;
+  const double launches = static_cast<double>(plan.stages.size() + (plan.pass.sink == Pass::Sink::output ? 0 : 2));
+  const double each = buffer_bytes(plan), memory = streamed * device.bandwidth;
+  const auto stay = static_cast<double>(slab_bytes), kept_stay = stay / (static_cast<double>(flight) * tiles);
+  const Axes box = plan.largest_box(0);
+  const auto slab_seconds = [&](std::int64_t count) {
+    const auto images = static_cast<double>(count);
+    double sum = launch_seconds * launches + images * (2 * each + 3 * stored) / memory;
+    if (plan.stages.front().convolves)
+      sum += std::max(convolver->seconds(count, box, plan.pools()), images * in_and_out / memory);
+    const double over = std::max(images * each - stay, 0.0) * 2 + images * std::max(stored - kept_stay, 0.0);
+    return sum + over / (spilled * device.bandwidth);
+  };
+  const std::int64_t rest = flight % plan.images;
+  const double whole = static_cast<double>(flight / plan.images) * slab_seconds(plan.images);
+  return tiles * (rest == 0 ? whole : whole + slab_seconds(rest));
 }
 
 std::vector<std::string> Schedule::explain() const {
   std::vector<std::string> lines;
-  lines.push_back(convolver->explain());
+  lines.push_back(convolver->explain(passes.front().pools()));
   for (const PassPlan& p : passes) {
     std::string line = p.stages.front().convolves ? "convolution" : "stored values";
+    const bool passes_l2 = buffer_bytes(p) * static_cast<double>(p.images) > static_cast<double>(device.l2_bytes);
     for (const Stage& stage : p.stages) {
-      if (&stage != &p.stages.front()) line += " -> L2";
+      if (&stage != &p.stages.front()) line += passes_l2 ? " -> memory" : " -> L2";
       if (stage.pool != Stage::no_pool) line += " -> " + print(program->steps[stage.pool]);
       for (std::size_t i = stage.begin; i < stage.end; ++i) line += " + " + print(program->steps[i]);
     }

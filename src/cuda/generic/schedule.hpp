@@ -3,7 +3,8 @@
 //
 // A pass without pools is one launch: the convolution with the chain behind it. What does not fit behind it (pools,
 // norms over more channels than a block has, steps that use the convolution's own result) makes stages: launches that
-// hand on values of a slab, through buffers small enough to stay in the L2 cache.
+// hand on values of a slab, through buffers small enough to stay in the L2 cache, or larger ones where that leaves
+// multiprocessors without work for longer than memory takes.
 #pragma once
 
 #include <memory>
@@ -22,7 +23,9 @@ struct Setup {
   std::shared_ptr<const Convolver> convolver;
   DeviceProperties device;
   Between between = Between::store;
-  std::int64_t slab_bytes = 0;  // of buffers between stages, and of what is kept between passes
+  // Of buffers between stages, and of what is kept between passes: so many stay in the L2 cache, and so many there may
+  // be.
+  std::int64_t slab_bytes = 0, most_bytes = 0;
 };
 
 using Place = std::size_t;  // in the workspace, in bytes from its beginning
@@ -46,10 +49,13 @@ struct PassPlan {
   Axes tile{1, 1, 1};                         // of the pass' result
   std::array<std::vector<Levels>, 3> levels;  // by axis and tile
   std::int64_t images = 1;                    // of a slab
+  double seconds = 0;                         // predicted, of the images that go through all passes together
 
   bool sums_slabs() const { return pass.sink != Pass::Sink::output && !pass.stores; }
   std::size_t tiles() const { return levels[0].size() * levels[1].size() * levels[2].size(); }
   Box box(std::size_t tile, std::size_t level) const;  // level as in Levels
+  Axes largest_box(std::size_t level) const;           // of all tiles
+  bool pools() const { return stages.front().fused != Stage::no_pool; }
   std::size_t level_behind(const Stage& stage) const { return stage.end - pass.begin; }
   std::size_t level_before(const Stage& stage) const {
     return (stage.pool == Stage::no_pool ? stage.begin : stage.pool) - pass.begin;
@@ -92,11 +98,14 @@ struct Schedule {
  private:
   void plan_stages(PassPlan& pass) const;
   void cut_levels(PassPlan& pass) const;
-  void cut_slabs(PassPlan& pass, std::int64_t bytes);
+  void cut_slabs(PassPlan& pass, const Setup& setup);
+  void choose_images(PassPlan& pass, std::int64_t most, const Setup& setup) const;
+  double pass_seconds(const PassPlan& pass, std::int64_t slab_bytes) const;
   std::array<std::int64_t, buffers> buffer_elements(const PassPlan& pass) const;  // of one image
-  void plan_store(std::int64_t bytes);
+  double buffer_bytes(const PassPlan& pass) const;
+  double plan_store();  // returns the bytes of one image that are kept between passes
+  void choose_flight(double kept, const Setup& setup);
   void place_buffers();
-  void predict();
 };
 
 }  // namespace convt::core::cuda::generic

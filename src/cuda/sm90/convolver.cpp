@@ -129,8 +129,10 @@ class HopperConvolver : public Convolver {
   std::int64_t mixed_channels() const override { return g_.columns; }
   std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const override;
   Blocks blocks(const Axes&) const override { return {1.0 * g_.bands, 1.0 * g_.bands}; }
-  double seconds() const override { return choice_.quick.seconds; }
-  std::string explain() const override;
+  double seconds(std::int64_t images, const Axes& box, bool pools) const override {
+    return seconds_of(g_, pools ? choice_.folded : choice_.quick, images, box, device_);
+  }
+  std::string explain(bool pools) const override;
   double packed_bytes() const override {
     return (static_cast<double>(header()) + weight_bytes()) * (choice_.quick.way == Way::march ? 2 : 1);
   }
@@ -157,8 +159,8 @@ class HopperConvolver : public Convolver {
   const Geometry& g_;
 };
 
-std::string HopperConvolver::explain() const {
-  const Tile& t = choice_.quick;
+std::string HopperConvolver::explain(bool pools) const {
+  const Tile& t = pools ? choice_.folded : choice_.quick;
   const convt_dtype dtype = program_->asked->dtype;
   return fmt::format(
       "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",

@@ -7,13 +7,14 @@
 #include "cuda/generic/candidate.hpp"
 #include "cuda/sm90/convolver.hpp"
 #include "plan/environment.hpp"
+#include "plan/passes.hpp"
 
 namespace convt::core {
 namespace {
 
 using namespace cuda::sm90;
 
-constexpr std::size_t most_candidates = 4;  // of tiles: the best ones by what they would cost
+constexpr std::size_t most_candidates = 6;  // of tiles: the best ones by what they would cost
 
 // The cheapest first, rejected ones last.
 std::vector<Tile> sorted(std::vector<Tile> tiles) {
@@ -29,6 +30,13 @@ bool has_norm(const Program& program) {
     const Op* const op = std::get_if<Op>(&step.what);
     return op != nullptr && std::holds_alternative<ops::LayerNorm>(*op);
   });
+}
+
+// Whether the convolution takes the program's first pool.
+bool folds_first(const Program& program, const cuda::Convolver& convolver) {
+  const auto pool = std::ranges::find_if(program.steps, is_pool);
+  if (pool == program.steps.end()) return false;
+  return convolver.pools(0, static_cast<std::size_t>(pool - program.steps.begin()), program.steps.size()).has_value();
 }
 
 class Sm90Engine : public Engine {
@@ -58,17 +66,21 @@ class Sm90Engine : public Engine {
           std::ranges::copy(tiles_of(choice.geometry, way, device), std::back_inserter(tiles));
       return sorted(std::move(tiles));
     };
-    choice.folded = tiles_in({Way::folded}).front();
+    const std::vector<Tile> folded = tiles_in({Way::folded});
+    choice.folded = folded.front();
     choice.narrow = tiles_in({pairs ? Way::paired : Way::single}).front();
     const std::vector<Tile> tiles = tiles_in({pairs ? Way::paired : Way::single, Way::march, Way::wide});
     if (none.rejection.empty()) none.rejection = tiles.front().rejection;
     if (!none.rejection.empty()) return {none};
-    return from_tiles(request, device, choice, tiles);
+    choice.quick = tiles.front();
+    if (folds_first(*request.program, *make_convolver(request.program, device, choice)))
+      return from_tiles(request, device, choice, folded, &Choice::folded);
+    return from_tiles(request, device, choice, tiles, &Choice::quick);
   }
 
  private:
   std::vector<Candidate> from_tiles(const Request& request, const cuda::DeviceProperties& device, Choice choice,
-                                    const std::vector<Tile>& tiles) const {
+                                    const std::vector<Tile>& tiles, Tile Choice::*one) const {
     const std::string_view wanted = environment().tile;
     std::vector<Candidate> all;
     for (const Tile& tile : tiles) {
@@ -82,7 +94,7 @@ class Sm90Engine : public Engine {
         continue;
       }
       if (wanted.empty() && all.size() >= most_candidates) break;
-      choice.quick = tile;
+      choice.*one = tile;
       const auto convolver = make_convolver(request.program, device, choice);
       for (const Between between : cuda::generic::ways_between(*request.program))
         all.push_back(

@@ -7,6 +7,7 @@
 #include "base/division.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
+#include "plan/passes.hpp"
 
 namespace convt::core::cuda::sm90 {
 namespace {
@@ -17,6 +18,7 @@ constexpr int stage_bytes = 16 << 10;
 constexpr std::int64_t most_parts = 7;  // of a line, beyond those that are needed
 constexpr std::size_t most_runs = 4;    // that are tried: the cheapest
 constexpr int least_stages = 2;
+constexpr double short_stages = 1.03;  // what they must save: more waits are not counted
 
 int round_up(int value, int to) { return (value + to - 1) / to * to; }
 
@@ -45,11 +47,11 @@ int fixed_bytes(const Geometry& g, Way way) {
   return shared_slack + team_of(way).consumer_warps() * item_bytes + chain + staged;
 }
 
-// Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
-void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
+// Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of so many bytes.
+void place_buffers(const Geometry& g, int halo_tiles, int most_stage, Tile& tile) {
   const int weights = g.columns * g.row_bytes;
   const std::int64_t all = std::int64_t{g.tap_count()} * g.chunks;
-  const int streamed = std::max(stage_bytes / weights, 1);  // tiles of a stage
+  const int streamed = std::max(most_stage / weights, 1);  // tiles of a stage
   const int left = most_shared - fixed_bytes(g, tile.way);
   tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
   const int fit = (left - least_stages * streamed * weights) / tile.slot_bytes;
@@ -85,13 +87,14 @@ double halo_clocks(const Geometry& g, Way way, int rows, int line) {
 
 double steps_of(const Geometry& g) { return (g.chunks - 1) * g.row_bytes / step_bytes + g.last_steps; }
 
-void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
-  double items = static_cast<double>(g.batch) * g.bands, positions = 1, phases = 1;
+double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
+                    const DeviceProperties& device) {
+  double items = static_cast<double>(images) * g.bands, positions = 1, phases = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const auto stride = g.taps[a].stride;
-    items *= static_cast<double>(ceil_div(g.output[a], tile.size[a] * stride));
+    items *= static_cast<double>(ceil_div(box[a], tile.size[a] * stride));
     positions *= tile.size[a];
-    phases *= static_cast<double>(std::min(stride, g.output[a]));
+    phases *= static_cast<double>(std::min(stride, box[a]));
   }
   const double products =
       g.tap_count() * steps_of(g) * positions / positions_of(tile.way) * block_clocks(tile.way, g.columns);
@@ -106,7 +109,7 @@ void predict(const Geometry& g, const DeviceProperties& device, Tile& tile) {
   const double longest = overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo;
   // What runs at the same time is in its way a little.
   const double item = longest + 0.1 * (all - longest) + results;
-  tile.seconds = std::ceil(items / device.multiprocessors) * item / device.clock;
+  return std::ceil(items / device.multiprocessors) * item / device.clock;
 }
 
 Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3>& blocks,
@@ -130,13 +133,16 @@ Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3
     return tile;
   }
   tile.halo_rows = static_cast<int>(rows);
-  // The next tile's halo comes early, or there is more room for weights.
-  Tile single = tile;
-  for (const auto& [halo_tiles, to] : {std::pair{2, &tile}, std::pair{1, &single}}) {
-    place_buffers(g, halo_tiles, *to);
-    if (to->rejection.empty()) predict(g, device, *to);
+  // The next tile's halo comes early, or there is more room for weights; or what room there is has more stages.
+  Tile best;
+  for (const auto& [halo_tiles, bytes] : {std::pair{2, stage_bytes}, {1, stage_bytes}, {2, stage_bytes / 2}}) {
+    Tile one = tile;
+    place_buffers(g, halo_tiles, bytes, one);
+    if (one.rejection.empty()) one.seconds = seconds_of(g, one, g.batch, g.output, device);
+    const double cost = bytes < stage_bytes ? short_stages * one.seconds : one.seconds;
+    if (best.shared == 0 || (one.rejection.empty() && cost < best.seconds)) best = one;
   }
-  return !single.rejection.empty() || (tile.rejection.empty() && tile.seconds <= single.seconds) ? tile : single;
+  return best;
 }
 
 // An axis that tiles can march along.
@@ -161,19 +167,20 @@ double plane_clocks(const Geometry& g, const Tile& tile) {
   return std::max(std::ceil(groups) * load_latency / 2, sector_clocks(g, tile.halo_rows, tile.halo[2]));
 }
 
-void predict_march(const Geometry& g, const DeviceProperties& device, Tile& tile) {
+double march_seconds(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
+                     const DeviceProperties& device) {
   const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
   const double products = taps * steps_of(g) * march_rows / block_rows * instruction_clocks(joined_taps * g.columns);
   const double plane =
       std::max(products, plane_clocks(g, tile)) + positions * g.columns / result_rate / team_of(Way::march).consumers;
-  const auto planes = static_cast<double>(g.output[tile.order[0]]);
-  double columns = static_cast<double>(g.batch);
-  for (const std::size_t a : {1U, 2U}) columns *= static_cast<double>(ceil_div(g.output[tile.order[a]], tile.size[a]));
+  const auto planes = static_cast<double>(box[tile.order[0]]);
+  double columns = static_cast<double>(images);
+  for (const std::size_t a : {1U, 2U}) columns *= static_cast<double>(ceil_div(box[tile.order[a]], tile.size[a]));
   // Whole columns, and an equal part of those that are left. Each begins with a few planes more.
   const double each = std::ceil(columns * planes / device.multiprocessors);
   const double rounds = std::floor(columns / device.multiprocessors);
   const double begins = rounds + (columns > rounds * device.multiprocessors ? 2 : 0);
-  tile.seconds = (each + begins * (joined_taps - 1)) * plane / device.clock;
+  return (each + begins * (joined_taps - 1)) * plane / device.clock;
 }
 
 // Of a tile whose positions are known: the rest.
@@ -204,7 +211,7 @@ Tile march_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
   tile.all_weights = true;
   tile.stage_tiles = taps * g.chunks;
   tile.shared = fixed_bytes(g, tile.way) + tile.slots * tile.slot_bytes + tile.stage_tiles * weights;
-  predict_march(g, device, tile);
+  tile.seconds = seconds_of(g, tile, g.batch, g.output, device);
   return tile;
 }
 
@@ -253,6 +260,11 @@ std::vector<Tile> march_tiles(const Geometry& g, const DeviceProperties& device)
 
 }  // namespace
 
+double seconds_of(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
+                  const DeviceProperties& device) {
+  return (tile.way == Way::march ? march_seconds : tile_seconds)(g, tile, images, box, device);
+}
+
 int Geometry::tap_count() const { return static_cast<int>(taps[0].kernel * taps[1].kernel * taps[2].kernel); }
 
 Reach reach_of(const TapAxis& axis, std::int64_t lead) {
@@ -296,7 +308,11 @@ std::string describe(const Program& program, Geometry& g) {
     if (span > most_shared) return "the taps reach too far";
     g.span[a] = static_cast<int>(span);
   }
-  g.output = c.output;
+  const Pass pass = passes_of(program, Between::store, false).front();
+  for (std::size_t a = 0; a < 3; ++a) {
+    const Interval used = walk_back(program, pass, a, {0, pass.out.space[a]}).front();
+    g.output[a] = std::max<std::int64_t>(used.size(), 1);
+  }
   g.padding = c.padding;
   g.batch = asked.input.batch;
   g.in_channels = static_cast<int>(c.in_channels);

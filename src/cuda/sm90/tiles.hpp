@@ -14,7 +14,8 @@ namespace convt::core::cuda::sm90 {
 // A convolution as the engine sees it.
 struct Geometry {
   std::array<TapAxis, 3> taps;
-  Axes output{1, 1, 1}, padding{0, 0, 0};
+  Axes output{1, 1, 1};  // the box that is computed: what pools drop is not
+  Axes padding{0, 0, 0};
   std::array<int, 3> span{};  // inputs of a halo tile beyond its positions, for any first output
   int element = 4;            // bytes
   int in_channels = 1, out_channels = 1;
@@ -45,12 +46,16 @@ struct Tile {
   int halo_rows = 1, slots = 1, slot_bytes = 0, stages = 1, stage_tiles = 1;
   bool resident = true, all_weights = false;
   int shared = 0;      // bytes of shared memory
-  double seconds = 0;  // predicted
+  double seconds = 0;  // predicted, of all images in one launch
 
   std::string print() const;  // "h1x8x32": the group axis and the size; "wh1x16x32" where positions are columns;
                               // "mr98x5x49" of a run that marches
 };
 // Every tile of the table, rejected ones as well; none where this way is none for the convolution.
 std::vector<Tile> tiles_of(const Geometry& geometry, Way way, const DeviceProperties& device);
+
+// Predicted, of a launch that computes this box of so many images.
+double seconds_of(const Geometry& geometry, const Tile& tile, std::int64_t images, const Axes& box,
+                  const DeviceProperties& device);
 
 }  // namespace convt::core::cuda::sm90
