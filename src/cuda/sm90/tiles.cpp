@@ -18,7 +18,6 @@ constexpr int stage_bytes = 16 << 10;
 constexpr std::int64_t most_parts = 7;  // of a line, beyond those that are needed
 constexpr std::size_t most_runs = 4;    // that are tried: the cheapest
 constexpr int least_stages = 2;
-constexpr double short_stages = 1.03;  // what they must save: more waits are not counted
 
 int round_up(int value, int to) { return (value + to - 1) / to * to; }
 
@@ -47,11 +46,11 @@ int fixed_bytes(const Geometry& g, Way way) {
   return shared_slack + team_of(way).consumer_warps() * item_bytes + chain + staged;
 }
 
-// Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of so many bytes.
-void place_buffers(const Geometry& g, int halo_tiles, int most_stage, Tile& tile) {
+// Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
+void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const int weights = g.columns * g.row_bytes;
   const std::int64_t all = std::int64_t{g.tap_count()} * g.chunks;
-  const int streamed = std::max(most_stage / weights, 1);  // tiles of a stage
+  const int streamed = std::max(stage_bytes / weights, 1);  // tiles of a stage
   const int left = most_shared - fixed_bytes(g, tile.way);
   tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
   const int fit = (left - least_stages * streamed * weights) / tile.slot_bytes;
@@ -133,16 +132,13 @@ Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3
     return tile;
   }
   tile.halo_rows = static_cast<int>(rows);
-  // The next tile's halo comes early, or there is more room for weights; or what room there is has more stages.
-  Tile best;
-  for (const auto& [halo_tiles, bytes] : {std::pair{2, stage_bytes}, {1, stage_bytes}, {2, stage_bytes / 2}}) {
-    Tile one = tile;
-    place_buffers(g, halo_tiles, bytes, one);
-    if (one.rejection.empty()) one.seconds = seconds_of(g, one, g.batch, g.output, device);
-    const double cost = bytes < stage_bytes ? short_stages * one.seconds : one.seconds;
-    if (best.shared == 0 || (one.rejection.empty() && cost < best.seconds)) best = one;
+  // The next tile's halo comes early, or there is more room for weights.
+  Tile single = tile;
+  for (const auto& [halo_tiles, to] : {std::pair{2, &tile}, std::pair{1, &single}}) {
+    place_buffers(g, halo_tiles, *to);
+    if (to->rejection.empty()) to->seconds = seconds_of(g, *to, g.batch, g.output, device);
   }
-  return best;
+  return !single.rejection.empty() || (tile.rejection.empty() && tile.seconds <= single.seconds) ? tile : single;
 }
 
 // An axis that tiles can march along.
