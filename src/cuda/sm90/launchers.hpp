@@ -33,12 +33,13 @@ struct Team {
   CONVT_FN constexpr int halo_warps() const { return producers * group_warps - 1; }  // one more streams weights
 };
 // A block has the registers that it is launched with, a multiple of 8 for each thread: whoever asks for more never gets
-// them.
+// them. Consumers take some, all others give some.
 constexpr bool has_registers(const Team& team) {
   const int each = 65536 / team.threads() / 8 * 8;
-  return team.consumers * team.consumer_registers + team.producers * team.producer_registers +
-             team.writers * team.writer_registers <=
-         each * team.groups();
+  return team.consumer_registers >= each && team.producer_registers <= each && team.writer_registers <= each &&
+         team.consumers * team.consumer_registers + team.producers * team.producer_registers +
+                 team.writers * team.writer_registers <=
+             each * team.groups();
 }
 constexpr Team team_of(Way way, int columns = 64) {
   if (way == Way::march) return columns < 32 ? Team{2, 2, 128, 88, 1, 48} : Team{2, 2, 136, 80, 1, 48};
