@@ -12,15 +12,6 @@ namespace convt::core::cuda::sm90 {
 // Lane 0's value, which the compiler then knows to be the warp's.
 __device__ inline int uniform(int value) { return __shfl_sync(~0U, value, 0); }
 
-// f.operator()<count>(), for a count from `least` to `most`.
-template <int least, int most, class F>
-__device__ void with_count(int count, F&& f) {
-  if constexpr (least < most) {
-    if (count > least) return with_count<least + 1, most>(count, static_cast<F&&>(f));
-  }
-  f.template operator()<least>();
-}
-
 // A tile of an image, and a band of output channels.
 struct alignas(16) Item {
   int image, band, tile[3];
