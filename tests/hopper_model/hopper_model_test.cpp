@@ -110,7 +110,8 @@ TEST(HopperModelTiles, AgreeWithTheReference) {
     for (const std::string shape : {"3d channels=32->24 input=9x9x17 kernel=3x2x2 padding=1",
                                     "3d channels=20->24 input=5x9x18 kernel=3 padding=1x1x0",
                                     "3d channels=16->8 input=9x9x17 kernel=2 stride=1x1x2 | bias | relu",
-                                    "3d channels=36->8 input=3x9x18 kernel=2x2x3 stride=1x1x2"}) {
+                                    "3d channels=36->8 input=3x9x18 kernel=2x2x3 stride=1x1x2",
+                                    "2d batch=2 channels=12->70 input=9x21 kernel=2x3 | bias | relu"}) {
       const std::string text = in_mode(shape, mode);
       const std::vector<std::string> tiles = tiles_of(text);
       EXPECT_GE(tiles.size(), 6U) << text;
