@@ -3,13 +3,15 @@
 //
 // Warpgroups of producers and of consumers. Producers read the input, round it and write halo tiles to shared memory,
 // [pixel][channel]; one of their warps streams weights. Consumers multiply: rows are positions, columns output
-// channels. Every tap of every phase reads the same halo tile, from another row on. The chain runs on the sums.
+// channels, or the other way round (wide.cuh, where writers store). Every tap of every phase reads the same halo tile,
+// from another row on. The chain runs on the sums.
 #pragma once
 
 #include "cuda/sm90/careful.cuh"
 #include "cuda/sm90/epilogue.cuh"
 #include "cuda/sm90/halo.cuh"
 #include "cuda/sm90/launchers.hpp"
+#include "cuda/sm90/wide.cuh"
 
 namespace convt::core::cuda::sm90 {
 

@@ -172,10 +172,6 @@ __device__ void multiply_wait() {
 #define CONVT_S36 CONVT_S32 ",%32,%33,%34,%35"
 #define CONVT_S48 CONVT_S36 ",%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define CONVT_S64 CONVT_S48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define CONVT_S96                                                                                                    \
-  CONVT_S48                                                                                                          \
-  ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75" \
-  ",%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define CONVT_MULTIPLY(shape, types, sums, a_at, b_at, add_at, tail, ...)                                 \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " add_at ", 0;\nwgmma.mma_async.sync.aligned." shape \
                ".f32." types " " sums "}, " a_at ", " b_at ", add, 1, 1" tail ";\n}"                      \
@@ -194,7 +190,7 @@ __device__ void multiply_wait() {
 // 8 below, d[4*i + 2] and d[4*i + 3].
 template <Format format, int n>
 __device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b, int add = 1) {
-  static_assert(n == 8 || n == 24 || n == 32 || n == 64 || n == 72 || n == 96 || n == 128 || n == 192);
+  static_assert(n == 8 || n == 24 || n == 32 || n == 64 || n == 72 || n == 96 || n == 128);
   if constexpr (n == 8) {
     CONVT_MULTIPLY_ALL("8", CONVT_S4, "%4", "%5", "%6", CONVT_R4(0));
   } else if constexpr (n == 24) {
@@ -208,9 +204,6 @@ __device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b, in
   } else if constexpr (n == 128) {
     CONVT_MULTIPLY_ALL("128", CONVT_S64, "%64", "%65", "%66", CONVT_R16(0), CONVT_R16(16), CONVT_R16(32),
                        CONVT_R16(48));
-  } else if constexpr (n == 192) {
-    CONVT_MULTIPLY_ALL("192", CONVT_S96, "%96", "%97", "%98", CONVT_R16(0), CONVT_R16(16), CONVT_R16(32), CONVT_R16(48),
-                       CONVT_R16(64), CONVT_R16(80));
   } else {
     CONVT_MULTIPLY_ALL("64", CONVT_S32, "%32", "%33", "%34", CONVT_R16(0), CONVT_R16(16));
   }
@@ -225,7 +218,6 @@ __device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b, in
 #undef CONVT_S36
 #undef CONVT_S48
 #undef CONVT_S64
-#undef CONVT_S96
 #undef CONVT_MULTIPLY
 #undef CONVT_MULTIPLY_ALL
 

@@ -10,7 +10,7 @@ namespace convt::core::cuda::sm90 {
 // Output channels of one band: columns of the matrix instruction.
 inline constexpr int all_columns[] = {8, 24, 32, 64};
 
-// What a warpgroup does with the sums of its blocks of 64 positions.
+// What a warpgroup does with the sums of its blocks of positions.
 enum class Way : int {
   strip,   // the chain runs in shared memory: any chain
   single,  // one phase along w at a time

@@ -16,7 +16,7 @@ inline constexpr int group_threads = 128, group_warps = group_threads / warp_thr
 inline constexpr int item_bytes = 32;                           // of shared memory: what a warp of consumers works on
 inline constexpr int step_bytes = 32;                           // of a row, for one matrix instruction
 inline constexpr int group_channels = 8;                        // that threads load at once where tiles march
-inline constexpr int block_rows = 64;                           // positions of one matrix instruction
+inline constexpr int block_rows = 64;                           // of one matrix instruction
 inline constexpr int most_blocks = 4;                           // of a tile
 inline constexpr int wide_positions = 128, wide_channels = 64;  // of one matrix instruction where positions are columns
 inline constexpr int joined_taps = 3;                           // of the axis that tiles march along; see march.cuh
@@ -134,7 +134,7 @@ struct ConvParams {
   Class classes[most_classes];  // [d][h][w] of them
   int tap_step = 0;             // from one tap along w to the next, in units of 16 bytes
   int halo_rows = 1;
-  // Of blocks of 64 rows: 8 groups of 8 positions along w.
+  // Of blocks: groups of 8 positions along w, 8 of them, or 16 where positions are columns.
   int group_rows = 8;             // from one group to the next, in the halo tile
   int group_step[3] = {0, 0, 0};  // the same in positions
   // Where tiles are runs, rows of all blocks are neighbours in the halo tile instead, and some are no positions: row r

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How producers and consumers of a block meet: barriers and buffers in shared memory, by address.
+// How producers, consumers and writers of a block meet: barriers and buffers in shared memory, by address.
 #pragma once
 
 #include "cuda/sm90/instructions.cuh"

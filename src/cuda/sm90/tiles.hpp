@@ -40,7 +40,7 @@ struct Tile {
   std::array<std::size_t, 3> order{0, 1, 2};  // the convolution's axes, as the tile's; d and h may change places
   int group_axis = 1;                         // groups of 8 positions along w follow each other along it
   bool run = false;                           // rows follow each other as in the halo tile: ConvParams::run
-  std::array<int, 3> blocks{1, 1, 1};         // of 64 positions
+  std::array<int, 3> blocks{1, 1, 1};         // of positions_of(way)
   std::array<int, 3> size{1, 1, 1};           // in positions
   std::array<int, 3> halo{1, 1, 1};
   int halo_rows = 1, slots = 1, slot_bytes = 0, stages = 1, stage_tiles = 1;
