@@ -22,16 +22,40 @@ __device__ inline WindowPart window_at(const PoolAxis& axis, int out, bool whole
   return {static_cast<int>(begin - axis.origin), static_cast<int>(end - axis.origin), static_cast<double>(counted)};
 }
 
-// Folded as V: sums over large windows lose digits in floats.
+// Folded as V: sums over large windows lose digits in floats. Several rows at once, so that their loads are under way
+// together.
 template <class V, class T, class Op>
 __device__ T pool_window_as(const Op& op, const View& from, std::int64_t base, const WindowPart (&part)[3]) {
+  constexpr int rows = sizeof(V) == sizeof(float) ? 5 : 3, each = 4;
+  const std::int64_t size = sizeof(T), along_h = from.step.h * size, along_w = from.step.w * size;
+  const int height = part[1].end - part[1].begin, all = (part[0].end - part[0].begin) * height;
+  const std::int64_t next_plane = from.step.d * size - height * along_h;  // behind a plane's last row
   V folded = op.template start<V>();
-  for (int d = part[0].begin; d < part[0].end; ++d)
-    for (int h = part[1].begin; h < part[1].end; ++h) {
-      const std::int64_t row = base + d * from.step.d + h * from.step.h;
-      for (int w = part[2].begin; w < part[2].end; ++w)
-        folded = op.join(folded, static_cast<V>(at<T>(from.data, row + w * from.step.w)));
+  for (int w = part[2].begin; w < part[2].end; w += each) {
+    const auto* row =
+        reinterpret_cast<const char*>(static_cast<const T*>(from.data) + base + part[0].begin * from.step.d +
+                                      part[1].begin * from.step.h + w * from.step.w);
+    int left = height;  // rows of the plane
+    for (int first = 0; first < all; first += rows) {
+      V x[rows][each];
+#pragma unroll
+      for (int r = 0; r < rows; ++r) {
+        const char* one = row;
+#pragma unroll
+        for (int k = 0; k < each; ++k, one += along_w)
+          x[r][k] = first + r < all && w + k < part[2].end ? static_cast<V>(__ldg(reinterpret_cast<const T*>(one)))
+                                                           : op.template start<V>();
+        row += along_h;
+        if (--left > 0) continue;
+        left = height;
+        row += next_plane;
+      }
+#pragma unroll
+      for (auto& of_row : x)
+#pragma unroll
+        for (const V v : of_row) folded = op.join(folded, v);
     }
+  }
   return static_cast<T>(op.result(folded, static_cast<V>(part[0].counted * part[1].counted * part[2].counted)));
 }
 template <class T, class Op>
@@ -43,18 +67,17 @@ __device__ T pool_window(const Op& op, const View& from, std::int64_t base, cons
 
 template <class T>
 __device__ __noinline__ void fill_pooled(const ChainParams& p, Strip<T> strip) {
+  // A thread has one pixel.
+  const int pixel = static_cast<int>(threadIdx.x) & (strip.pixels() - 1), first = threadIdx.x >> strip.log_pixels;
+  const Pixel at = strip.at[pixel];
+  const WindowPart part[3] = {window_at(p.pool.axis[0], at.d, p.pool.whole_window),
+                              window_at(p.pool.axis[1], at.h, p.pool.whole_window),
+                              window_at(p.pool.axis[2], at.w, p.pool.whole_window)};
+  const View from = p.from;  // or it is loaded again behind every store
+  const std::int64_t base = at.n * from.step.n + strip.first_channel * from.step.c;
   visit<Pool>(p.pool.op, p.pool.params.bytes, [&](const auto& op) {
-    for (int i = threadIdx.x; i < strip.channels << strip.log_pixels; i += block_threads) {
-      const int pixel = i & (strip.pixels() - 1), c = i >> strip.log_pixels;
-      const Pixel at = strip.at[pixel];
-      strip(c, pixel) = T(0);
-      if (at.n < 0) continue;
-      const WindowPart part[3] = {window_at(p.pool.axis[0], at.d, p.pool.whole_window),
-                                  window_at(p.pool.axis[1], at.h, p.pool.whole_window),
-                                  window_at(p.pool.axis[2], at.w, p.pool.whole_window)};
-      const std::int64_t base = at.n * p.from.step.n + (strip.first_channel + c) * p.from.step.c;
-      strip(c, pixel) = pool_window<T>(op, p.from, base, part);
-    }
+    for (int c = first; c < strip.channels; c += block_threads >> strip.log_pixels)
+      strip(c, pixel) = at.n < 0 ? T(0) : pool_window<T>(op, from, base + c * from.step.c, part);
   });
 }
 
@@ -81,7 +104,8 @@ __device__ inline Pixel pixel_at(const ChainParams& p, std::int64_t index) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(block_threads, 2) chain_kernel(const __grid_constant__ ChainParams p) {
+__global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 3 : 2)
+    chain_kernel(const __grid_constant__ ChainParams p) {
   unsigned char* const shared = dynamic_shared();
   Strip<T> strip = strip_in<T>(shared, 31 - __clz(p.strip_pixels));
   strip.pitch = strip.pixels() + 1;
