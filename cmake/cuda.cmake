@@ -13,6 +13,7 @@ target_sources(convt_core PRIVATE
   cuda/generic/executable.cpp
   cuda/generic/schedule.cpp
   cuda/sm90/convolver.cpp
+  cuda/sm90/tables.cpp
   cuda/sm90/engine.cpp
   cuda/sm90/gelu_fit.cpp
   cuda/sm90/tiles.cpp)

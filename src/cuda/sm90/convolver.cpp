@@ -5,10 +5,12 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/division.hpp"
 #include "base/error.hpp"
 #include "cuda/sm90/gelu_fit.hpp"
+#include "cuda/sm90/tables.hpp"
 #include "plan/algebra.hpp"
 
 namespace convt::core::cuda::sm90 {
@@ -184,6 +186,8 @@ bool HopperConvolver::folds(const Step& step) const {
           const auto [size, stride, padding] = windows_of(pool, step.in);
           bool whole = size == c.stride && stride == c.stride && padding == Axes{0, 0, 0};
           for (std::size_t a = 0; a < 3; ++a) whole &= step.out.space[a] * size[a] <= step.in.space[a];
+          for (const convt_layout layout : {CONVT_CHANNELS_FIRST, CONVT_CHANNELS_LAST})
+            whole &= has_near_results(strides_of(layout, step.out), {1, 1, 1});
           return whole;
         }
         return false;
@@ -213,10 +217,15 @@ void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed,
   p.joined = tile.way == Way::march ? joined_taps : 1;
   p.taps = g_.tap_count() / p.joined;
   for (std::size_t a = 0; a < 3; ++a) {
-    p.axis[a] = g_.taps[tile.order[a]];
-    for (int r = 0; r < p.axis[a].stride; ++r) p.count[a][r] = static_cast<int>(p.axis[a].taps(r).count);
+    const TapAxis& axis = g_.taps[tile.order[a]];
+    p.extent[a] = static_cast<int>(axis.kernel);
+    for (int r = 0; r < axis.stride; ++r) {
+      const PhaseTaps t = axis.taps(r);
+      const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };
+      p.phases[a][r] = {narrow(t.count), narrow(t.first), narrow(t.step), narrow(t.first_shift), narrow(t.shift_step)};
+    }
   }
-  if (p.joined > 1) p.count[0][0] = 1;
+  if (p.joined > 1) p.extent[0] = p.phases[0][0].count = 1;
   launch_pack(p, program_->asked->dtype, stream);
 }
 
@@ -294,86 +303,20 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   p.halo_rows = p.axis[0].halo * plane;
   p.slots = tile.slots;
   p.slot_bytes = tile.slot_bytes;
+  p.slot_units = tile.slot_bytes / 16;
+  p.input_layout = operand_layout(p.group_rows, g_.row_bytes);
+  p.weight_layout = operand_layout(8, g_.row_bytes);
   p.stages = tile.stages;
   p.stage_tiles = tile.stage_tiles;
   p.resident = tile.resident;
   p.all_weights = tile.all_weights;
 }
 
-// The phases of an axis, counted from that of the box's first output.
-struct AxisPhase {
-  int taps, before;  // before: taps of the phases that are packed before it
-  int input;         // that position 0 meets through the first tap, from the halo tile's first on
-};
-AxisPhase axis_phase(const ConvAxis& axis, int number, bool joined) {
-  const int phase = (axis.lead + number) % axis.stride, wrapped = (axis.lead + number) / axis.stride;
-  const PhaseTaps taps = axis.taps.taps(phase);
-  if (joined) return {1, 0, 0};
-  int before = 0;
-  for (int r = 0; r < phase; ++r) before += static_cast<int>(axis.taps.taps(r).count);
-  return {static_cast<int>(taps.count), before, wrapped - axis.first - static_cast<int>(taps.first_shift)};
-}
-
-// joined: the taps of the first axis are.
-void place_classes(ConvParams& p, bool joined) {
-  const int units = p.row_bytes / 16, line = p.axis[2].halo * units, plane = p.axis[1].halo * line;
-  const auto step = [&](int a) { return -static_cast<int>(p.axis[a].taps.shift_step); };
-  for (int a = 0; a < 3; ++a) p.phases[a] = std::min(p.axis[a].stride, p.axis[a].size);
-  p.tap_step = step(2) * units;
-  p.fills = 0;
-  Class* to = p.classes;
-  for (int d = 0; d < p.phases[0]; ++d)
-    for (int h = 0; h < p.phases[1]; ++h)
-      for (int w = 0; w < p.phases[2]; ++w) {
-        const AxisPhase along[3] = {axis_phase(p.axis[0], d, joined), axis_phase(p.axis[1], h, false),
-                                    axis_phase(p.axis[2], w, false)};
-        Class c{1, 0, along[1].taps, along[2].taps};
-        int behind = p.taps;  // taps of the axes behind one
-        for (int a = 0; a < 3; ++a) {
-          behind /= a == 0 && joined ? 1 : static_cast<int>(p.axis[a].taps.kernel);
-          c.first += c.taps * along[a].before * behind;
-          c.taps *= along[a].taps;
-        }
-        c.place = along[0].input * plane + along[1].input * line + along[2].input * units;
-        c.line = step(1) * line - p.tap_step * c.along_w;
-        c.plane = step(0) * plane - step(1) * line * c.along_h;
-        p.fills += p.resident ? 0 : c.taps != 0 ? 1 : 0;
-        *to++ = c;
-      }
-  if (p.resident) p.fills = 1;
-}
-
-// What `count` items more are to a block that takes every count-th.
-void place_items(ConvParams& p, int count) {
-  const int hops = count / p.cluster;
-  p.band_step = hops % p.bands;
-  for (int over = 0; over < 2; ++over) {
-    std::int64_t tiles = (static_cast<std::int64_t>(hops / p.bands) + over) * p.cluster;
-    for (int a = 2; a >= 0; --a) {
-      p.item_steps[over].tile[a] = static_cast<int>(tiles % p.axis[a].tiles);
-      tiles /= p.axis[a].tiles;
-    }
-    p.item_steps[over].image = static_cast<int>(tiles);
-  }
-}
-
-// A position has an output for each phase, or one for all.
-ResultSteps result_steps(const ConvParams& p, bool folds) {
-  ResultSteps steps;
-  const std::int64_t elements[3] = {p.to.step.d, p.to.step.h, p.to.step.w};
-  for (int a = 0; a < 3; ++a) {
-    const std::int64_t position = elements[a] * (folds ? 1 : p.axis[a].stride);
-    steps.tile[a] = p.axis[a].tile * position;
-    steps.group += p.group_step[a] * position;
-    steps.position = position;  // of w, the last
-    for (int b = 0; b < p.blocks; ++b) steps.block[b] += p.origin[b][a] * position;
-  }
-  return steps;
-}
-
 void HopperConvolver::convolve(const ConvJob& job) const {
   ConvParams p;
-  const bool quick = shorten(job.chain, g_.out_channels, p.quick) && shorten(job.behind, g_.out_channels, p.behind);
+  const Axes& stride = program_->convolution.stride;
+  const bool quick = has_near_results(job.to.step, job.pool == nullptr ? stride : Axes{1, 1, 1}) &&
+                     shorten(job.chain, g_.out_channels, p.quick) && shorten(job.behind, g_.out_channels, p.behind);
   const convt_dtype dtype = program_->asked->dtype;
   const bool narrow = choice_.quick.way == Way::wide && (job.to.dtype != dtype || job.to.step.w != 1);
   const Tile& tile = job.pool != nullptr ? choice_.folded
@@ -382,14 +325,21 @@ void HopperConvolver::convolve(const ConvJob& job) const {
                                          : choice_.quick;
   assert(quick || job.pool == nullptr);
   if (job.pool != nullptr) {
-    p.fold.kind = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what)) ? Fold::max
-                  : ends_with_norm(p.quick)                                          ? Fold::sum_of_norm
-                                                                                     : Fold::sum;
-    if (p.fold.kind != Fold::max) {
+    const bool max = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what));
+    p.fold.kind = max && job.chain.count == 0 ? Fold::max_of_sums
+                  : max                       ? Fold::max
+                  : ends_with_norm(p.quick)   ? Fold::sum_of_norm
+                                              : Fold::sum;
+    if (!max) {
       ShortChain::Line& first = p.behind.lines[ShortChain::before_norm];
       first.there = true;
-      first.a_times /= static_cast<float>(volume(program_->convolution.stride));
+      first.a_times /= static_cast<float>(volume(stride));
     }
+  }
+  for (ShortChain* const chain : {&p.quick, &p.behind}) {
+    const bool behind = chain->lines[ShortChain::behind_norm].there || chain->lines[ShortChain::last].there;
+    chain->only_gelu = chain->norm == 0 && chain->activation == ShortChain::gelu && !behind;
+    chain->bare = chain->norm != 0 && !chain->lines[ShortChain::before_norm].there && g_.out_channels == g_.columns;
   }
   prepare_gelu(p.quick, dtype, job.pool == nullptr && job.to.dtype == dtype);
   prepare_gelu(p.behind, dtype, job.to.dtype == dtype);
@@ -407,7 +357,10 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.out_channels = g_.out_channels;
   p.row_bytes = g_.row_bytes;
   p.chunks = g_.chunks;
+  p.steps = g_.row_bytes / step_bytes;
   p.last_steps = g_.last_steps;
+  p.stage_units = tile.stage_tiles * g_.columns * g_.row_bytes / 16;
+  p.tile_units = g_.columns * (tile.way == Way::march ? joined_taps : 1) * g_.row_bytes / 16;
   const auto groups = [&](int steps) { return (steps * step_bytes / g_.element / group_channels + 1) / 2; };
   p.groups = groups(g_.row_bytes / step_bytes);
   p.last_groups = groups(g_.last_steps);
@@ -420,11 +373,13 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.to = job.to;
   if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);
   p.results = result_steps(p, job.pool != nullptr);
+  p.missing = missing_everywhere(p);
   p.chain = job.chain;
   const int most = device_.multiprocessors / p.cluster * p.cluster;
   const std::int64_t parts = std::int64_t{p.items} * (tile.way == Way::march ? p.axis[0].size : 1);
   const auto grid = static_cast<int>(std::min<std::int64_t>(parts, std::max(most, p.cluster)));
   place_classes(p, tile.way == Way::march);
+  place_taps(p);
   place_items(p, grid);
   const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared)};
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;
@@ -432,6 +387,12 @@ void HopperConvolver::convolve(const ConvJob& job) const {
 }
 
 }  // namespace
+
+bool has_near_results(const Strides& to, const Axes& phases) {
+  // Groups of positions follow each other along any axis, 8 positions apart along w.
+  const std::int64_t steps[] = {to.c, to.d * phases[0], to.h * phases[1], to.w * phases[2] * 8};
+  return std::ranges::max(steps) <= std::numeric_limits<std::uint32_t>::max();
+}
 
 std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device,
                                                 const Choice& choice) {

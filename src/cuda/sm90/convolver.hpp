@@ -13,6 +13,10 @@ struct Choice {
   Tile quick, narrow, folded, strip;
 };
 
+// Whether kernels of short chains can store there: they count some steps of an output with so many phases of each axis
+// in 32 bits.
+bool has_near_results(const Strides& to, const Axes& phases);
+
 std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device,
                                                 const Choice& choice);
 

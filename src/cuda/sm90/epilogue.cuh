@@ -32,7 +32,9 @@ __device__ void for_each_row(F&& f) {
 template <int n, int joint, int blocks>
 __device__ void set_absent(int channels, const PerRow<joint, blocks>& to, float (&x)[joint][blocks][n / 2]) {
   if (channels >= n) return;
-  const int left = channels - Sums<n>::column(0);
+  int thread = threadIdx.x;
+  forget(thread);  // its column is found again: registers are short
+  const int left = channels - Sums<n>::column(0, thread);
 #pragma unroll
   for (int i = 0; i < n / 4; ++i)
     if (i / 2 * 8 + i % 2 >= left)
@@ -44,11 +46,11 @@ __device__ void set_absent(int channels, const PerRow<joint, blocks>& to, float 
 // Two passes. A mean of m floats comes out within m/8 + 4 roundings of the largest: 8 partial sums, three levels that
 // join them, one product. Each float is itself a sum that tensor cores cut off at every step, by up to two roundings:
 // from six steps on it is no closer to the truth. So the mean is not corrected by what is left, as elsewhere.
-template <int n, int joint, int blocks>
+template <int n, bool bare, int joint, int blocks>
 __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][blocks][n / 2],
                        PerRow<joint, blocks>& scale) {
   PerRow<joint, blocks> mean = {}, odd;
-  set_absent<n>(channels, mean, x);
+  if constexpr (!bare) set_absent<n>(channels, mean, x);
   for_each_row<joint, blocks>([&](int j, int b, int half) {
     mean[j][b][half] = x[j][b][2 * half];
     odd[j][b][half] = x[j][b][2 * half + 1];
@@ -62,7 +64,7 @@ __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][
     });
   for_each_row<joint, blocks>(
       [&](int j, int b, int half) { mean[j][b][half] = sum_of_four(mean[j][b][half] + odd[j][b][half]) * chain.each; });
-  set_absent<n>(channels, mean, x);
+  if constexpr (!bare) set_absent<n>(channels, mean, x);
 #pragma unroll
   for (int i = 0; i < n / 4; ++i)
     for_each_row<joint, blocks>([&](int j, int b, int half) {
@@ -80,11 +82,12 @@ __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][
 template <int n, int joint, int blocks>
 __device__ void start_short(const ShortChain& chain, int channels, const Lines<n>& lines,
                             float (&x)[joint][blocks][n / 2], PerRow<joint, blocks>& scale) {
+  if (chain.bare) return centre<n, true>(chain, channels, x, scale);
   if (chain.lines[ShortChain::before_norm].there) {
 #pragma unroll
     for (int i = 0; i < n / 8; ++i) apply_line(lines.at(ShortChain::before_norm, i), x, 4 * i);
   }
-  if (chain.norm != 0) centre<n>(chain, channels, x, scale);
+  if (chain.norm != 0) centre<n, false>(chain, channels, x, scale);
 }
 
 // 8 columns of a thread's rows.
@@ -117,11 +120,13 @@ __device__ void end_columns(const ShortChain& chain, const Lines<n>& lines, cons
   }
 }
 
-// f(i, the sums of the columns 8*i and on), from the first on.
+// f(i, the sums of the columns 8*i and on), from the first on, while there are some. It ends where there are none:
+// passed over one by one, the compiler would find out about all of them before the first, and keep that.
 template <int n, int joint, int blocks, class F>
-__device__ void for_columns(float (&sums)[joint][blocks][n / 2], F&& f) {
+__device__ void for_columns(int channels, float (&sums)[joint][blocks][n / 2], F&& f) {
 #pragma unroll
   for (int i = 0; i < n / 8; ++i) {
+    if (8 * i >= channels) break;
     Columns<joint, blocks> x;
 #pragma unroll
     for (int k = 0; k < joint * blocks * 4; ++k)
@@ -137,11 +142,13 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const 
   // Results of a multiplication fall into neighbouring registers, which sums would have to be moved to.
   constexpr bool in_pairs = sizeof(To) == sizeof(float) && joint == 2;
   constexpr int degree = gelu_of_norm_fit<E>().degree;
-  auto writer = writer_as.template operator()<To>();
+  const auto writer = writer_as.template operator()<To>();
   const auto put_columns = [&](auto&& end) {
-    for_columns<n>(sums, [&](int i, Columns<joint, blocks>& x) {
-      end(i, x);
-      writer.put(i, x);
+    writer.with_put([&](auto&& put) {
+      for_columns<n>(writer.channels(), sums, [&](int i, Columns<joint, blocks>& x) {
+        end(i, x);
+        put(i, x);
+      });
     });
   };
   if (std::is_same_v<E, To> && chain.activation == ShortChain::gelu_of_norm)
@@ -150,6 +157,9 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const 
 #pragma unroll
       for (auto& of_phase : x) apply_gelu<degree, 4 * blocks>(chain.q, of_phase[0]);
     });
+  else if (std::is_same_v<E, To> && joint == 1 && chain.only_gelu)
+    put_columns(
+        [&](int, Columns<joint, blocks>& x) { apply_gelu<ShortChain::gelu_degree, 4 * blocks>(chain.q, x[0][0]); });
   else
     put_columns([&](int i, Columns<joint, blocks>& x) {
       end_columns(chain, lines, scale, i, x);
@@ -175,12 +185,20 @@ __device__ void start_fold(const Fold& fold, float (&folded)[1][blocks][n / 2]) 
 #pragma unroll
   for (auto& block : folded[0])
 #pragma unroll
-    for (float& x : block) x = fold.kind == Fold::max ? -INFINITY : 0.0f;
+    for (float& x : block) x = fold.kind >= Fold::max ? -INFINITY : 0.0f;
 }
 // One phase, through its chain, into the results.
 template <int n, int blocks>
 __device__ void fold_phase(const ConvParams& p, const Lines<n>& lines, float (&x)[1][blocks][n / 2],
                            float (&folded)[1][blocks][n / 2]) {
+  if (p.fold.kind == Fold::max_of_sums) {
+#pragma unroll
+    for (int k = 0; k < blocks * n / 2; ++k) {
+      float& to = folded[0][k / (n / 2)][k % (n / 2)];
+      to = maximum(to, x[0][k / (n / 2)][k % (n / 2)]);
+    }
+    return;
+  }
   PerRow<1, blocks> scale;
   start_short(p.quick, p.out_channels, lines, x, scale);
   if (p.fold.kind == Fold::sum_of_norm) {
@@ -193,7 +211,7 @@ __device__ void fold_phase(const ConvParams& p, const Lines<n>& lines, float (&x
     return;
   }
   const auto into = [&](auto&& join) {
-    for_columns<n>(x, [&](int i, Columns<1, blocks>& ended) {
+    for_columns<n>(n, x, [&](int i, Columns<1, blocks>& ended) {
       end_columns(p.quick, lines, scale, i, ended);
       if (p.quick.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), ended);
 #pragma unroll

@@ -13,6 +13,29 @@ namespace convt::core::cuda::sm90 {
 __device__ inline void forget(int& value) { asm volatile("" : "+r"(value)); }
 __device__ inline void forget(std::int64_t& value) { asm volatile("" : "+l"(value)); }
 
+// `count` steps further in global memory; both are less than 2^32. One instruction, IMAD.WIDE.U32, which the compiler
+// makes of nothing else: a product and a sum of 64 bits are three.
+template <class E>
+__device__ E* ahead(E* from, std::uint32_t step, std::uint32_t count) {
+  const auto place = reinterpret_cast<std::uint64_t>(from);
+  E* to;
+  if (count == 0)
+    asm volatile("mov.b64 %0, {%1, %2};"
+                 : "=l"(to)
+                 : "r"(static_cast<std::uint32_t>(place)), "r"(static_cast<std::uint32_t>(place >> 32)));
+  else
+    asm volatile(
+        "{\n.reg .u32 low, high;\n"
+        "mad.lo.cc.u32 low, %3, %4, %1;\n"
+        "madc.hi.u32 high, %3, %4, %2;\n"
+        "mov.b64 %0, {low, high};\n}"
+        : "=l"(to)
+        : "r"(static_cast<std::uint32_t>(place)), "r"(static_cast<std::uint32_t>(place >> 32)), "r"(step),
+          "r"(count * static_cast<std::uint32_t>(sizeof(E))));
+  __builtin_assume(__isGlobal(to));
+  return to;
+}
+
 // Any value: what follows overwrites it.
 __device__ inline void leave_open(float& value) { asm volatile("" : "=f"(value)); }
 
@@ -68,25 +91,22 @@ __device__ inline void wait(std::uint32_t barrier, int parity) {
       : "memory");
 }
 
-// Whether such a wait would end. try_: it may wait a while before it says no.
-#define CONVT_PASSED(how)                           \
-  unsigned done;                                    \
-  asm volatile(                                     \
-      "{\n.reg .pred passed;\n"                     \
-      "mbarrier." how                               \
-      ".parity.shared::cta.b64 passed, [%1], %2;\n" \
-      "selp.u32 %0, 1, 0, passed;\n}"               \
-      : "=r"(done)                                  \
-      : "r"(barrier), "r"(parity)                   \
-      : "memory");                                  \
-  return done != 0
-__device__ inline bool has_passed(std::uint32_t barrier, int parity) { CONVT_PASSED("test_wait"); }
-__device__ inline bool try_pass(std::uint32_t barrier, int parity) { CONVT_PASSED("try_wait"); }
-#undef CONVT_PASSED
-// By all threads of a warp, which stay together: what they know to be the same stays in uniform registers. `passed`:
-// what a thread knows already.
-__device__ inline void wait_together(std::uint32_t barrier, int parity, bool passed = false) {
-  while (!__all_sync(~0U, passed)) passed = try_pass(barrier, parity);
+// Whether such a wait would end; it may wait a while before it says no.
+__device__ inline bool try_pass(std::uint32_t barrier, int parity) {
+  unsigned done;
+  asm volatile(
+      "{\n.reg .pred passed;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 passed, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, passed;\n}"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+}
+// By all threads of a warp, which stay together: what they know to be the same stays in uniform registers.
+__device__ inline void wait_together(std::uint32_t barrier, int parity) {
+  while (!__all_sync(~0U, try_pass(barrier, parity))) {
+  }
 }
 
 // An input, which is read about once, and on to the next. The compiler may neither take a value that it has instead,

@@ -16,6 +16,7 @@ struct KernelKind {
   static constexpr Team team = team_of(which, n);
   static constexpr bool wide = which == Way::wide, folds = which == Way::folded;
   static constexpr int columns = n, blocks = blocks_of(which), joint = which == Way::paired ? 2 : 1;
+  static constexpr int place_bytes = place_bytes_of(which);
   static constexpr int across = wide ? wide_positions : n;  // of a matrix instruction
 };
 

@@ -30,7 +30,8 @@ struct Team {
   CONVT_FN constexpr int first_producer() const { return consumers * group_threads; }
   CONVT_FN constexpr int first_writer() const { return (consumers + producers) * group_threads; }
   CONVT_FN constexpr int consumer_warps() const { return consumers * group_warps; }
-  CONVT_FN constexpr int halo_warps() const { return producers * group_warps - 1; }  // one more streams weights
+  CONVT_FN constexpr int item_warps() const { return first_writer() / warp_threads; }  // that keep what they work on
+  CONVT_FN constexpr int halo_warps() const { return producers * group_warps - 1; }    // one more streams weights
 };
 // A block has the registers that it is launched with, a multiple of 8 for each thread: whoever asks for more never gets
 // them. Consumers take some, all others give some.
@@ -52,6 +53,11 @@ static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::m
               has_registers(team_of(Way::paired)) && has_registers(team_of(Way::wide)));
 constexpr bool can_march(int columns) { return columns <= 32; }  // three times as many must fit the registers
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
+// Of shared memory: where the results of consumers' blocks go, by thread, two at most.
+constexpr int place_bytes_of(Way way) {
+  const bool stores = way == Way::single || way == Way::paired || way == Way::folded;
+  return stores ? team_of(way).first_producer() * 2 * static_cast<int>(sizeof(std::int64_t)) : 0;
+}
 constexpr int positions_of(Way way) { return way == Way::wide ? wide_positions : block_rows; }  // of a block
 constexpr int blocks_of(Way way) { return way == Way::single || way == Way::march ? 2 : 1; }
 

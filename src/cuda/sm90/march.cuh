@@ -97,10 +97,9 @@ template <Format format, int n, int blocks, int steps>
 __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int chunk, const int (&offset)[blocks],
                                 const Ring& slot, float (&sums)[blocks][n / 2]) {
   constexpr int step_units = step_bytes / 16;
-  const int row_units = p.row_bytes / 16;
-  const Operand tile(shared.halo + slot.place * p.slot_bytes, p.group_rows, p.row_bytes);
-  const Operand all_weights(shared.weights, 8, p.row_bytes);
-  int weights = all_weights.place + chunk * p.taps * n * row_units;
+  const Operand tile{shared.halo + slot.place * p.slot_units, p.input_layout};
+  const Operand all_weights{shared.weights, p.weight_layout};
+  int weights = all_weights.place + chunk * p.taps * p.tile_units;
   Walk walk(p, p.classes[0], tile.place + p.classes[0].place);
 #pragma unroll 1
   for (int tap = p.taps; tap > 0; --tap) {
@@ -112,7 +111,7 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
         multiply<format, n>(sums[i], tile.at(walk.place + offset[i] + k * step_units),
                             all_weights.at(weights + k * step_units));
     multiply_commit();
-    weights += n * row_units;
+    weights += p.tile_units;
     walk.next();
   }
   if (chunk == 0) return;
@@ -126,7 +125,7 @@ __device__ void multiply_plane(const ConvParams& p, const Shared& shared, const 
                                float (&sums)[blocks][n / 2]) {
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     wait_together(shared.halo_full(slot.place), slot.parity);
-    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.row_bytes / step_bytes,
+    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.steps,
                [&]<int steps>() { multiply_joined<format, n, blocks, steps>(p, shared, chunk, offset, slot, sums); });
     slot.next();
   }
@@ -142,6 +141,16 @@ class PlaneStager {
       : to_(staged_in<To, n>(memory) + Sums<n>::column(0) * pitch + threadIdx.x / group_threads * blocks * block_rows +
             Sums<n>::row(0)) {}
 
+  // As Writer has them.
+  __device__ int channels() const { return n; }
+  template <class F>
+  __device__ void with_put(F&& f) const {
+    f([&](int i, const float(&x)[1][blocks][4]) { put(i, x); });
+  }
+
+ private:
+  static constexpr int pitch = march_pitch(march_team.consumers * blocks * block_rows);
+
   __device__ void put(int i, const float (&x)[1][blocks][4]) const {
 #pragma unroll
     for (int b = 0; b < blocks; ++b)
@@ -149,8 +158,6 @@ class PlaneStager {
       for (int k = 0; k < 4; ++k) to_[(8 * i + k % 2) * pitch + b * block_rows + k / 2 * 8] = element<To>(x[0][b][k]);
   }
 
- private:
-  static constexpr int pitch = march_pitch(march_team.consumers * blocks * block_rows);
   To* to_;
 };
 
@@ -244,7 +251,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 template <class Kind>
 __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __grid_constant__ ConvParams p) {
   const int tile_bytes = joined_taps * Kind::columns * p.row_bytes;
-  const Memory memory(p, tile_bytes, march_team.consumer_warps());
+  const Memory memory(p, tile_bytes, march_team.item_warps());
   if (threadIdx.x == 0)
     init_barriers(p, memory.shared, march_warps, march_team.consumer_warps(), march_team.writers * group_warps);
   __syncthreads();

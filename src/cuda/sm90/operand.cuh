@@ -15,13 +15,13 @@ struct Operand {
   int place;
   std::uint32_t layout;
 
-  __device__ Operand(std::uint32_t address, int group_rows, int row_bytes)
-      : place(static_cast<int>((address & 0x3ffff) >> 4 | 1U << 16)),  // beyond are bits of the block in its cluster
-        layout((row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_rows * row_bytes) >> 4) {}
   // Its descriptor, had it this place.
   __device__ std::uint64_t at(int other) const {
     return static_cast<std::uint64_t>(layout) << 32 | static_cast<std::uint32_t>(other);
   }
 };
+
+// The place of an address; beyond are bits of the block in its cluster.
+__device__ inline int place_of(std::uint32_t address) { return static_cast<int>((address & 0x3ffff) >> 4 | 1U << 16); }
 
 }  // namespace convt::core::cuda::sm90

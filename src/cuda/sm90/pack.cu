@@ -12,21 +12,17 @@ struct TileOf {
   int first, index;  // first tap of the class, and the tap's place in it
   int shift[3];
 };
-// Taps of an axis that are not joined.
-__device__ int extent(const PackParams& p, int a) {
-  return a == 0 && p.joined > 1 ? 1 : static_cast<int>(p.axis[a].kernel);
-}
 __device__ TileOf tile_of(const PackParams& p, int tile) {
-  int taps[3], kernel_behind = p.taps, done = 1, first = 0;
-  PhaseTaps phase[3];
+  int kernel_behind = p.taps, done = 1, first = 0;
+  const int at = tile / p.chunks;
+  PackPhase phase[3];
   for (int a = 0; a < 3; ++a) {
-    kernel_behind /= extent(p, a);
+    kernel_behind /= p.extent[a];
     int r = 0;
-    while (first + done * p.count[a][r] * kernel_behind <= tile / p.chunks)
-      first += done * p.count[a][r++] * kernel_behind;
-    phase[a] = p.axis[a].taps(r);
-    taps[a] = p.count[a][r];
-    done *= taps[a];
+    while (first + done * p.phases[a][r].count * kernel_behind <= at)
+      first += done * p.phases[a][r++].count * kernel_behind;
+    phase[a] = p.phases[a][r];
+    done *= phase[a].count;
   }
   TileOf result;
   const int inside = tile - first * p.chunks;
@@ -36,11 +32,11 @@ __device__ TileOf tile_of(const PackParams& p, int tile) {
   int rest = result.index, pitch = 1;
   result.tap = 0;
   for (int a = 2; a >= 0; --a) {
-    const int i = rest % taps[a];
-    rest /= taps[a];
-    result.tap += static_cast<int>(phase[a].first + i * phase[a].step) * pitch;
-    pitch *= extent(p, a);
-    result.shift[a] = static_cast<int>(phase[a].first_shift + i * phase[a].shift_step);
+    const int i = rest % phase[a].count;
+    rest /= phase[a].count;
+    result.tap += (phase[a].first + i * phase[a].step) * pitch;
+    pitch *= p.extent[a];
+    result.shift[a] = phase[a].first_shift + i * phase[a].shift_step;
   }
   return result;
 }
@@ -63,15 +59,27 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
   if (band == 0 && of.chunk == 0 && threadIdx.x < 3)
     p.shifts[(of.first + of.index) * 3 + threadIdx.x] = of.shift[threadIdx.x];
   E* const to = static_cast<E*>(p.weights) + static_cast<std::int64_t>(blockIdx.x) * columns * channels;
-  for (int i = threadIdx.x; i < columns * channels; i += block_threads) {
-    const int column = i / channels, channel = i % channels;
-    const int in = of.chunk * channels + channel, out = band * p.band + column % p.band;
-    const int tap = column / p.band * p.taps + of.tap;
-    E weight{};
-    if (in < p.in_channels && out < p.out_channels)
-      weight = weight_at<E>(p, (static_cast<std::int64_t>(in) * p.out_channels + out) * p.taps * p.joined + tap);
-    to[weight_place<E>(column, channel, p.row_bytes)] = weight;
-    if (!isfinite(to_real(weight))) atomicOr(p.careful, 1);
+  // Several loads are under way at once: neighbours are far apart in the kernel.
+  constexpr int each = 8;
+  for (int first = threadIdx.x; first < columns * channels; first += each * block_threads) {
+    E weight[each];
+#pragma unroll
+    for (int k = 0; k < each; ++k) {
+      const int i = first + k * block_threads, column = i / channels;
+      const int in = of.chunk * channels + i % channels, out = band * p.band + column % p.band;
+      const int tap = column / p.band * p.taps + of.tap;
+      weight[k] = E{};
+      if (i < columns * channels && in < p.in_channels && out < p.out_channels)
+        weight[k] = weight_at<E>(p, (static_cast<std::int64_t>(in) * p.out_channels + out) * p.taps * p.joined + tap);
+    }
+    bool careful = false;
+#pragma unroll
+    for (int k = 0; k < each; ++k) {
+      const int i = first + k * block_threads;
+      careful |= !isfinite(to_real(weight[k]));
+      if (i < columns * channels) to[weight_place<E>(i / channels, i % channels, p.row_bytes)] = weight[k];
+    }
+    if (careful) atomicOr(p.careful, 1);
   }
 }
 

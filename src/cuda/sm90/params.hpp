@@ -13,7 +13,7 @@ namespace convt::core::cuda::sm90 {
 
 inline constexpr int most_stride = 4, most_classes = most_stride * most_stride * most_stride;
 inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
-inline constexpr int item_bytes = 32;                           // of shared memory: what a warp of consumers works on
+inline constexpr int item_bytes = 32;                           // of shared memory: what a warp works on
 inline constexpr int step_bytes = 32;                           // of a row, for one matrix instruction
 inline constexpr int group_channels = 8;                        // that threads load at once where tiles march
 inline constexpr int block_rows = 64;                           // of one matrix instruction
@@ -22,6 +22,7 @@ inline constexpr int wide_positions = 128, wide_channels = 64;  // of one matrix
 inline constexpr int joined_taps = 3;                           // of the axis that tiles march along; see march.cuh
 inline constexpr int most_taps = 4096;                          // of a kernel
 inline constexpr int shared_slack = 1024;                       // to begin at a multiple of it
+inline constexpr int most_placed = 2048;                        // taps whose places are listed
 inline constexpr int most_stages = 8, most_slots = 8;
 inline constexpr int most_cluster = 2;  // blocks
 inline constexpr int barrier_bytes = 2 * (most_slots + most_stages + 1) * 8;
@@ -34,6 +35,11 @@ constexpr int wide_staged_bytes(int element) { return wide_channels * wide_pitch
 CONVT_FN constexpr int march_pitch(int rows) { return rows + 4; }
 constexpr int march_staged_bytes(int rows, int columns) {  // floats, whatever the tensors are
   return columns * march_pitch(rows) * static_cast<int>(sizeof(float));
+}
+
+// Of a matrix instruction's operand (operand.cuh): the upper half of its descriptor.
+constexpr std::uint32_t operand_layout(int group_rows, int row_bytes) {
+  return (row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_rows * row_bytes) >> 4;
 }
 
 // One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride.
@@ -51,9 +57,12 @@ struct ConvAxis {
 // One phase of every axis. Places are in the halo tile, in units of 16 bytes.
 struct Class {
   int taps = 0, first = 0;       // first: of its taps, among all
+  int weights = 0;               // from all weights' place to its own, where all of them stay
   int along_h = 0, along_w = 0;  // taps
+  int listed = 0;                // its first tap, in ConvParams::places
   int place = 0;                 // that the tile's first position meets through the first tap
   int line = 0, plane = 0;       // from a line's last tap on to the next one's first, and so from plane to plane
+  std::int64_t result = 0;       // from the first phase's outputs to its own, in elements
 };
 
 // What a block adds to an item's numbers to have its next one's.
@@ -75,6 +84,8 @@ struct ShortChain {
   };
   Line lines[places];
   int norm = 0;                       // over channels
+  bool bare = false;                  // it is the chain's first part, and all columns are channels
+  bool only_gelu = false;             // the chain is GELU, and a line before it
   float each = 1, eps = 0, gain = 1;  // each: 1 / channels; gain: of its result
   Activation activation = none;
   // GELU's result is times s. It takes s/2 of its argument, as what stands before it hands on; q: its fit in such
@@ -94,14 +105,16 @@ struct Fold {
     sum,
     sum_of_norm,  // the same, where its chain ends with a norm: one multiply-add does both
     max,
+    max_of_sums,  // the same, where it has no chain
   };
   Kind kind = none;
 };
 
-// Elements of the output, from one to the next: tiles along each axis, groups of 8 positions, and positions along w;
-// and from the tile's first position to a block's.
+// Elements of the output, from one to the next: tiles along each axis, positions along w; and from the tile's first
+// position to a block's. Of short chains (has_near_results()): groups of 8 positions, channels, neighbours along w.
 struct ResultSteps {
-  std::int64_t tile[3] = {}, group = 0, position = 0, block[most_blocks] = {};
+  std::int64_t tile[3] = {}, position = 0, block[most_blocks] = {};
+  std::uint32_t group = 0, channel = 0, neighbour = 0;
 };
 
 struct ConvParams {
@@ -121,7 +134,7 @@ struct ConvParams {
   int in_channels = 1, out_channels = 1;
   int row_bytes = 128;  // 64 or 128: of a pixel's part of one chunk of input channels, and of an output channel's
   int chunks = 1;       // of input channels
-  int last_steps = 1;   // matrix instructions along the last chunk; the others have row_bytes / step_bytes
+  int steps = 1, last_steps = 1;  // matrix instructions along a chunk, along the last one
   // Of 8 channels: in half a chunk, in half of the last one, in halves of all (planes.cuh).
   int groups = 1, last_groups = 1, plane_groups = 1;
   int bands = 1;                // of output channels
@@ -131,9 +144,16 @@ struct ConvParams {
   int band_step = 0;            // from a block's item to its next
   ItemStep item_steps[2];       // the second one where the bands' number passes its end
   int phases[3] = {1, 1, 1};    // of each axis, that occur; counted from that of the box's first output
+  int class_count = 1;          // all of them
   Class classes[most_classes];  // [d][h][w] of them
-  int tap_step = 0;             // from one tap along w to the next, in units of 16 bytes
+  bool placed = false;          // there is one chunk, which stays, and places of taps are listed, class by class
+  alignas(8) int places[most_placed] = {};
+  int tap_step = 0;                                     // from one tap along w to the next, in units of 16 bytes
+  int slot_units = 0, tile_units = 0, stage_units = 0;  // of a slot, of a tile and a stage of weights: the same
+  // Apart: loaded as one pair, they would have to be moved for every product.
+  std::uint32_t input_layout = 0;
   int halo_rows = 1;
+  std::uint32_t weight_layout = 0;
   // Of blocks: groups of 8 positions along w, 8 of them, or 16 where positions are columns.
   int group_rows = 8;             // from one group to the next, in the halo tile
   int group_step[3] = {0, 0, 0};  // the same in positions
@@ -150,6 +170,7 @@ struct ConvParams {
   int fills = 1;                      // of the slots with a tile: one, or one for each phase that has taps
   bool all_weights = false;           // all weights are one stage, and stay
   bool paired = false;                // outputs of two neighbouring phases are stored as one
+  int missing = 0;                    // not 0: of every row, as store.cuh has it; all tiles are whole
   View to;
   ResultSteps results;
   bool lines_by_channel = false;  // of short chains: else they are the same for all bands
@@ -159,6 +180,11 @@ struct ConvParams {
   Chain chain;        // where it is no short one
 };
 
+// One phase of an axis, as PhaseTaps has it: found by the host, as divisions take long.
+struct PackPhase {
+  int count = 0, first = 0, step = 1, first_shift = 0, shift_step = 1;
+};
+
 // From (in_channels, out_channels, taps) to what ConvParams::weights is, and the taps' shifts in the same order; of
 // joined taps, the first one's.
 struct PackParams {
@@ -166,8 +192,8 @@ struct PackParams {
   convt_dtype dtype = CONVT_F32;
   void* weights = nullptr;
   int *careful = nullptr, *shifts = nullptr;
-  TapAxis axis[3];
-  int count[3][most_stride] = {};  // taps of a phase
+  PackPhase phases[3][most_stride];
+  int extent[3] = {1, 1, 1};  // of the kernel, without joined taps
   int in_channels = 1, out_channels = 1, band = 8, bands = 1, row_bytes = 128, chunks = 1;
   int taps = 1;    // without joined ones
   int joined = 1;  // taps of axis 0

@@ -8,7 +8,8 @@
 namespace convt::core::cuda::sm90 {
 
 struct Shared {
-  std::uint32_t halo, weights, barriers;
+  int halo, weights;  // places of operands
+  std::uint32_t weights_address, barriers;
   bool careful;  // some weight is not finite: nothing comes through shared memory
 
   __device__ std::uint32_t halo_full(int slot) const { return barriers + slot * 8; }
@@ -23,23 +24,35 @@ struct Shared {
 
 // A block's shared memory: halo slots, stages of weights, items, and what is behind.
 struct Memory {
-  unsigned char *slots, *items, *behind;
+  unsigned char *slots, *items, *places, *behind;
   Shared shared;
 
-  __device__ Memory(const ConvParams& p, int tile_bytes, int consumer_warps) {
+  __device__ Memory(const ConvParams& p, int tile_bytes, int item_warps, int place_bytes = 0) {
     unsigned char* const dynamic = dynamic_shared();
     slots = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
     unsigned char* const weights = slots + p.slots * p.slot_bytes;
     items = weights + p.stages * p.stage_tiles * tile_bytes;
-    behind = items + consumer_warps * item_bytes;
-    shared = {shared_address(slots), shared_address(weights), shared_address(shared_words<barrier_bytes / 8>()),
-              __any_sync(~0U, *p.careful != 0) != 0};
+    places = items + item_warps * item_bytes;
+    behind = places + place_bytes;
+    shared = {place_of(shared_address(slots)), place_of(shared_address(weights)), shared_address(weights),
+              shared_address(shared_words<barrier_bytes / 8>()), __any_sync(~0U, *p.careful != 0) != 0};
+    if (place_bytes == 0) return;
+    // Broadcast, or the compiler finds them again wherever they are used.
+    shared.halo = uniform(shared.halo);
+    shared.weights = uniform(shared.weights);
+    shared.barriers = static_cast<std::uint32_t>(uniform(static_cast<int>(shared.barriers)));
   }
-  // That this warp of consumers works on: here, and its place found again, as registers are short.
+  // That this warp works on: here, and its place found again, as registers are short.
   __device__ Item* item() const {
     int thread = threadIdx.x;
     forget(thread);
     return reinterpret_cast<Item*>(items) + thread / warp_threads;
+  }
+  // This thread's, of both blocks at most.
+  __device__ std::int64_t* place() const {
+    int thread = threadIdx.x;
+    forget(thread);
+    return reinterpret_cast<std::int64_t*>(places) + thread * 2;
   }
 };
 

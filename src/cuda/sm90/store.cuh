@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums to the output. Column by column for all rows of a thread: rows that are not there take a predicate each and no
-// comparison.
+// Sums to the output. What finds an address is done once for a tile, where it can be: a phase adds its own distance to
+// it, and a column takes one instruction. Rows that are not there take a predicate each and no comparison.
 #pragma once
 
 #include "cuda/sm90/instructions.cuh"
 #include "cuda/sm90/lines.cuh"
+#include "cuda/sm90/rings.cuh"
 
 namespace convt::core::cuda::sm90 {
 
@@ -26,120 +27,125 @@ __device__ inline void put_pair(convt_bf16* to, float x, float y) {
   *reinterpret_cast<__nv_bfloat162*>(to) = __floats2bfloat162_rn(x, y);
 }
 
-// Where the rows of a thread go, at its first column, in elements of the output; of a joint phase, the first one's. No
-// pointers: where there are two ways to find them, the compiler no longer knows that they are of global memory.
-template <int blocks>
-struct Rows {
-  std::int64_t to[2 * blocks];
-  bool there[2 * blocks], next[2 * blocks];  // the outputs of this phase and of the next one along w
-};
-// How many phases of each axis are outputs at a thread's rows: found once for a tile. Four bits each, in this order.
-template <int blocks>
-struct Bounds {
-  int of[blocks];  // of both rows, 16 bits each
+// Which phases of a thread's rows are outputs, for the two rows of a block: 4 bits for each axis, of 16 for each row.
+// They hold 8 less the number of phases that are, so that adding a phase's numbers sets the highest of them where it is
+// none.
+struct Missing {
+  static constexpr int outside = 0x0888, row_bits = 16;
+  int of;
 
-  __device__ Bounds(const ConvParams& p, const Item& item) {
-    int group = threadIdx.x / group_threads, row = Sums<8>::row(0);
-    forget(group);
-    forget(row);
+  // Of block b of a warpgroup's. Found again for each phase: registers are short.
+  __device__ Missing(const ConvParams& p, const Item& item, int b, int blocks) : of(p.missing) {
+    if (of != 0) return;
+    int thread = threadIdx.x;
+    forget(thread);
+    const int block = thread / group_threads * blocks + b, row = Sums<8>::row(0, thread);
 #pragma unroll
-    for (int r = 0; r < 2 * blocks; ++r) {
-      if (r % 2 == 0) of[r / 2] = 0;
+    for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int a = 0; a < 3; ++a) {
         const ConvAxis& axis = p.axis[a];
-        const int position =
-            item.tile[a] * axis.tile + position_at(p, group * blocks + r / 2, row, a) + r % 2 * p.group_step[a];
-        of[r / 2] |= min(max(axis.size - position * axis.stride, 0), axis.stride) << (4 * a + 16 * (r % 2));
+        const int position = item.tile[a] * axis.tile + position_at(p, block, row, a) + half * p.group_step[a];
+        const int phases = min(max(axis.size - position * axis.stride, 0), axis.stride);
+        of |= (8 - phases) << (4 * a + row_bits * half);
       }
-    }
   }
-  __device__ int phases(int r, int a) const { return of[r / 2] >> (4 * a + 16 * (r % 2)) & 15; }
+  // A phase's numbers, for both rows.
+  __device__ static int bits(const int (&phase)[3]) {
+    return (phase[0] + (phase[1] << 4) + (phase[2] << 8)) * ((1 << row_bits) + 1);
+  }
 };
 
-// The outputs of one phase, or of all of a position's.
+// Where a thread's rows of a tile go, in the first phase and at its first column; of a block, the first of its two
+// rows. In elements of the output, in shared memory: registers are short.
 template <int n, int blocks>
-__device__ Rows<blocks> rows_of(const ConvParams& p, const Item& item, Bounds<blocks> bounds, const int (&phase)[3]) {
-  Rows<blocks> rows;
-  int group = threadIdx.x / group_threads, row = Sums<n>::row(0), column = Sums<n>::column(0);
-  forget(group);  // rows are found again for each phase: registers are short
-  forget(row);
-  forget(column);
-#pragma unroll
-  for (int& bits : bounds.of) forget(bits);  // or what they tell is kept
+__device__ void find_places(const ConvParams& p, const Memory& memory) {
+  const Item& item = *memory.item();
+  int thread = threadIdx.x;
+  forget(thread);  // what follows is found again for each tile
+  const int group = thread / group_threads, row = Sums<n>::row(0, thread), column = Sums<n>::column(0, thread);
   const Strides& step = p.to.step;
-  std::int64_t first =
-      item.image * step.n + item.band * n * step.c + phase[0] * step.d + phase[1] * step.h + phase[2] * step.w;
+  std::int64_t first = item.image * step.n + (item.band * n + column) * step.c;
 #pragma unroll
   for (int a = 0; a < 3; ++a) first += item.tile[a] * p.results.tile[a];
-  first += row / 8 * p.results.group + row % 8 * p.results.position + column * step.c;
+  first += static_cast<std::int64_t>(row / 8) * p.results.group + row % 8 * p.results.position;
 #pragma unroll
-  for (int r = 0; r < 2 * blocks; ++r) {
-    rows.there[r] = true;
-#pragma unroll
-    for (int a = 0; a < 3; ++a) rows.there[r] &= phase[a] < bounds.phases(r, a);
-    rows.next[r] = rows.there[r] && phase[2] + 1 < bounds.phases(r, 2);
-    rows.to[r] = first + p.results.block[group * blocks + r / 2] + r % 2 * p.results.group;
-  }
-  return rows;
+  for (int b = 0; b < blocks; ++b) memory.place()[b] = first + p.results.block[group * blocks + b];
 }
 
-// Writes sums of one phase, or of two neighbours along w, as elements of type E: 8 columns at a time, from the first
-// on.
+// Writes sums of one phase, or of two neighbours along w, as elements of type E: 8 columns at a time.
 template <class E, int n, int joint, int blocks>
 class Writer {
  public:
-  __device__ Writer(const ConvParams& p, const Rows<blocks>& rows, int band)
-      : rows_(rows),
-        step_(p.to.step.c * size),
-        neighbour_(p.to.step.w * size),
-        channels_(p.out_channels - band * n),
+  __device__ Writer(const ConvParams& p, const Memory& memory, const int (&phase)[3], std::int64_t distance)
+      : step_(p.results.channel),
+        neighbour_(p.results.neighbour),
+        channels_(uniform(p.out_channels - memory.item()->band * n)),
         paired_(joint == 2 && p.paired) {
+    const int bits = Missing::bits(phase);
 #pragma unroll
-    for (int r = 0; r < 2 * blocks; ++r) to_[r] = reinterpret_cast<char*>(static_cast<E*>(p.to.data) + rows_.to[r]);
-    forget(step_);  // or the compiler multiplies for every row and column
+    for (int b = 0; b < blocks; ++b) {
+      const int missing = Missing(p, *memory.item(), b, blocks).of + bits, next = missing + Missing::bits({0, 0, 1});
+      to_[2 * b] = static_cast<E*>(p.to.data) + (memory.place()[b] + distance);
+      to_[2 * b + 1] = ahead(to_[2 * b], p.results.group, 1);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        constexpr int outside = Missing::outside;
+        there_[2 * b + half] = (missing & outside << half * Missing::row_bits) == 0;
+        next_[2 * b + half] = (next & outside << half * Missing::row_bits) == 0;
+      }
+    }
   }
 
-  // x: of the columns 8*i and on, by phase, block, row and column.
-  __device__ void put(int i, const float (&x)[joint][blocks][4]) {
-    if (8 * i >= channels_) return;
-    if (paired_) {
-      write(i, false,
-            [&](E* to, int r, int k) { put_pair(to, x[0][r / 2][r % 2 * 2 + k], x[joint - 1][r / 2][r % 2 * 2 + k]); });
-      return;
-    }
+  __device__ int channels() const { return channels_; }
+  // f(put), where put(i, x) stores x, of the columns 8*i and on, by phase, block, row and column. f is there twice:
+  // mostly columns come in whole groups of 8, and joint phases are stored as one, and such stores are short.
+  template <class F>
+  __device__ void with_put(F&& f) const {
+    if (joint == 2 ? paired_ : channels_ % 8 == 0)
+      f([&](int i, const float(&x)[joint][blocks][4]) { put_whole(i, x); });
+    else
+      f([&](int i, const float(&x)[joint][blocks][4]) { put_each(i, x); });
+  }
+
+ private:
+  __device__ void put_whole(int i, const float (&x)[joint][blocks][4]) const {
+    write(i, false, [&](E* to, int r, int k) {
+      if constexpr (joint == 2)
+        put_pair(to, x[0][r / 2][r % 2 * 2 + k], x[1][r / 2][r % 2 * 2 + k]);
+      else
+        *to = element<E>(x[0][r / 2][r % 2 * 2 + k]);
+    });
+  }
+  __device__ void put_each(int i, const float (&x)[joint][blocks][4]) const {
     const auto each = [&](E* to, int r, int k) {
       *to = element<E>(x[0][r / 2][r % 2 * 2 + k]);
-      if (joint == 2 && rows_.next[r])
-        *reinterpret_cast<E*>(reinterpret_cast<char*>(to) + neighbour_) =
-            element<E>(x[joint - 1][r / 2][r % 2 * 2 + k]);
+      if (joint == 2 && next_[r]) *ahead(to, neighbour_, 1) = element<E>(x[joint - 1][r / 2][r % 2 * 2 + k]);
     };
-    if (channels_ % 8 == 0)
+    if (joint == 2 && channels_ % 8 == 0)
       write(i, false, each);
     else
       write(i, true, each);
   }
 
- private:
-  static constexpr std::int64_t size = sizeof(E);
-
   template <class Put>
-  __device__ void write(int i, bool ragged, const Put& put_one) {
-    const int own = channels_ - Sums<n>::column(i);
+  __device__ void write(int i, bool ragged, const Put& put_one) const {
+    int channels = channels_;
+    if (ragged) forget(channels);  // or what each group of columns takes of it is kept from phase to phase
+    const int own = channels - Sums<n>::column(0);
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
+    for (int k = 0; k < 2; ++k)
 #pragma unroll
-      for (int r = 0; r < 2 * blocks; ++r)
-        if (rows_.there[r] && (!ragged || k < own)) put_one(reinterpret_cast<E*>(to_[r] + k * step_), r, k);
-    }
-#pragma unroll
-    for (char*& to : to_) to += 8 * step_;
+      for (int r = 0; r < 2 * blocks; ++r) {
+        E* const to = ahead(to_[r], step_, 8 * i + k);
+        if (there_[r] && (!ragged || 8 * i + k < own)) put_one(to, r, k);
+      }
   }
 
-  Rows<blocks> rows_;
-  char* to_[2 * blocks];
-  std::int64_t step_, neighbour_;  // bytes
-  int channels_;                   // from the band's first on
+  E* to_[2 * blocks];
+  bool there_[2 * blocks], next_[2 * blocks];  // the outputs of this phase and of the next one along w
+  std::uint32_t step_, neighbour_;             // in elements: of columns, and of phases along w
+  int channels_;
   bool paired_;
 };
 

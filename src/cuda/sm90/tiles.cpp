@@ -17,7 +17,7 @@ constexpr int most_group_rows = 2047;                       // of a descriptor's
 constexpr int stage_bytes = 16 << 10;
 constexpr std::int64_t most_parts = 7;  // of a line, beyond those that are needed
 constexpr std::size_t most_runs = 4;    // that are tried: the cheapest
-constexpr int least_stages = 2;
+constexpr int least_stages = 2, few_stages = 4;
 
 int round_up(int value, int to) { return (value + to - 1) / to * to; }
 
@@ -27,7 +27,7 @@ int strip_bytes(int pixels, int columns) {
 
 // Of a matrix instruction: as many as its columns take, and at least what its rows take to read; among other work, more
 // (docs/hopper-notes.md).
-double instruction_clocks(int columns) { return 1.6 * std::max(columns / 2.0, 16 + columns / 4.0); }
+double instruction_clocks(int columns) { return 1.4 * std::max(columns / 2.0, 16 + columns / 4.0); }
 // Positions as columns leave more of shared memory to others.
 double block_clocks(Way way, int columns) {
   return way == Way::wide ? 1.3 * wide_positions / 2.0 * columns / wide_channels : instruction_clocks(columns);
@@ -44,14 +44,15 @@ int fixed_bytes(const Geometry& g, Way way) {
   const int staged = way == Way::wide    ? wide_staged_bytes(g.element)
                      : way == Way::march ? march_staged_bytes(march_rows, g.columns)
                                          : 0;
-  return shared_slack + team_of(way).consumer_warps() * item_bytes + chain + staged;
+  const Team team = team_of(way);
+  return shared_slack + team.item_warps() * item_bytes + place_bytes_of(way) + chain + staged;
 }
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
 void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const int weights = g.columns * g.row_bytes;
   const std::int64_t all = std::int64_t{g.tap_count()} * g.chunks;
-  const int streamed = std::max(stage_bytes / weights, 1);  // tiles of a stage
+  int streamed = std::max(stage_bytes / weights, 1);  // tiles of a stage
   const int left = most_shared - fixed_bytes(g, tile.way);
   tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
   const int fit = (left - least_stages * streamed * weights) / tile.slot_bytes;
@@ -64,6 +65,9 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
     return;
   }
   const int behind_slots = left - tile.slots * tile.slot_bytes;
+  // Smaller ones where they are few; of one phase they were slower.
+  if (tile.resident && behind_slots / (streamed * weights) < few_stages) streamed = std::max(streamed / 2, 1);
+  if (streamed > 1) streamed -= streamed % 2;  // pairs of taps
   tile.all_weights = g.bands == 1 && all <= behind_slots / weights;
   tile.stage_tiles = tile.all_weights ? static_cast<int>(all) : streamed;
   tile.stages = std::min(behind_slots / (tile.stage_tiles * weights), tile.all_weights ? 1 : most_stages);
@@ -72,8 +76,8 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
 
 // In clocks of one multiprocessor; rates were measured (docs/hopper-notes.md).
 constexpr double load_latency = 1400;    // of a load that many wait for
-constexpr double weight_latency = 2800;  // of a stage of weights, which all multiprocessors read at once
-constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 4;  // bytes, bytes, sums per clock
+constexpr double weight_latency = 1400;  // of a stage of weights, which all multiprocessors read at once
+constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 6;  // bytes, bytes, sums per clock
 
 // Of the loads of a box of so many rows in lines of so many pixels, which begin anywhere in a sector.
 double sector_clocks(const Geometry& g, int rows, int line) {
@@ -345,7 +349,7 @@ std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& d
     return {};
   const int blocks = team_of(way).consumers * blocks_of(way);
   std::vector<Tile> tiles;
-  for (int axis = 0; axis < 3; ++axis)
+  for (const int axis : {1, 0, 2})  // of equals the first is taken, and measured ones were faster in this order
     for (int d = 1; d <= blocks; d *= 2)
       for (int h = 1; d * h <= blocks; h *= 2) tiles.push_back(tile_of(g, way, axis, {d, h, blocks / (d * h)}, device));
   return tiles;

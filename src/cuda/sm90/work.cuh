@@ -53,13 +53,12 @@ __device__ inline void go_on(const ConvParams& p, Item& item) {
 // f(class), of each that occurs, in the order of phases.
 template <class F>
 __device__ void for_each_class(const ConvParams& p, F&& f) {
-  const int count = p.phases[0] * p.phases[1] * p.phases[2];
-  for (int c = 0; c < count; ++c) f(p.classes[c]);
+  for (int c = 0; c < p.class_count; ++c) f(p.classes[c]);
 }
 
 __device__ inline Class uniform(const Class& c) {
-  return {uniform(c.taps),  uniform(c.first), uniform(c.along_h), uniform(c.along_w),
-          uniform(c.place), uniform(c.line),  uniform(c.plane)};
+  return {uniform(c.taps),   uniform(c.first), uniform(c.weights), uniform(c.along_h), uniform(c.along_w),
+          uniform(c.listed), uniform(c.place), uniform(c.line),    uniform(c.plane)};
 }
 
 // A row of a block, as a position of the tile.
@@ -81,10 +80,10 @@ struct RunRow {
 template <int n>
 struct Sums {
   static constexpr int pairs = n / 8;
-  __device__ static int row(int half) {
-    return threadIdx.x % group_threads / warp_threads * 16 + threadIdx.x % warp_threads / 4 + half * 8;
+  __device__ static int row(int half, unsigned thread = threadIdx.x) {
+    return thread % group_threads / warp_threads * 16 + thread % warp_threads / 4 + half * 8;
   }
-  __device__ static int column(int pair) { return pair * 8 + threadIdx.x % 4 * 2; }
+  __device__ static int column(int pair, unsigned thread = threadIdx.x) { return pair * 8 + thread % 4 * 2; }
 };
 
 // The output of a row of a block; its image is -1 where there is none.

@@ -15,6 +15,11 @@ namespace convt::core::cuda::sm90 {
 inline void forget(int&) {}
 inline void forget(std::int64_t&) {}
 
+template <class E>
+E* ahead(E* from, std::uint32_t step, std::uint32_t count) {
+  return from + static_cast<std::uint64_t>(step) * count;
+}
+
 inline void leave_open(float& value) { value = NAN; }  // no number would tell who used it
 
 // Ties go away from 0. Infinity and NaN stay what they are.
@@ -39,8 +44,7 @@ inline void fence_barrier_init() {}
 inline void arrive(std::uint32_t barrier) { hopper_model::arrive(barrier); }
 inline void arrive_expecting(std::uint32_t barrier, int bytes) { hopper_model::arrive(barrier, bytes); }
 inline void wait(std::uint32_t barrier, int parity) { hopper_model::wait(barrier, parity); }
-inline bool has_passed(std::uint32_t, int) { return false; }
-inline void wait_together(std::uint32_t barrier, int parity, bool = false) {
+inline void wait_together(std::uint32_t barrier, int parity) {
   hopper_model::wait(barrier, parity);
   hopper_model::sync_warp();
 }

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// A warpgroup's products: the taps of one class, from a halo tile and weights that stay or come in stages.
+#pragma once
+
+#include "cuda/sm90/operand.cuh"
+#include "cuda/sm90/rings.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+// What consumers know of the rings.
+struct Feed {
+  Ring halo, stage;
+};
+
+// Where in the halo tile a warpgroup's blocks meet the taps of a class, one after the other; in units of 16 bytes.
+struct Walk {
+  int place, h, w;  // h, w: taps that are left
+  int along_h, along_w, step, line, plane;
+
+  __device__ Walk(const ConvParams& p, const Class& c, int first)
+      : place(first),
+        h(c.along_h),
+        w(c.along_w),
+        along_h(h),
+        along_w(w),
+        step(p.tap_step),
+        line(c.line),
+        plane(c.plane) {}
+  template <int count>
+  __device__ void take(int (&places)[count]) {
+#pragma unroll
+    for (int& at : places) {
+      at = place;
+      next();
+    }
+  }
+  __device__ void next() {
+    place += step;
+    if (--w > 0) return;
+    w = along_w;
+    place += line;
+    if (--h > 0) return;
+    h = along_h;
+    place += plane;
+  }
+};
+
+// The same from a list. Two taps at once begin at an even place of it, so that one load brings both.
+struct Listed {
+  const ConvParams& p;
+  int first, tap;
+
+  template <int count>
+  __device__ void take(int (&places)[count]) {
+    if constexpr (count == 2) {
+      const int2 both = *reinterpret_cast<const int2*>(p.places + tap);
+      places[0] = first + both.x;
+      places[1] = first + both.y;
+    } else {
+      places[0] = first + p.places[tap];
+    }
+    tap += count;
+  }
+};
+
+// What a warpgroup has open while products are under way.
+struct Open {
+  int tile = 0;     // of weights, the next one's place
+  int left = 0;     // tiles of this stage
+  int stage = -1;   // it has open; none
+  int behind = -1;  // the stage and
+  int slot = -1;    // the slot that are to be released when the products before the last tap's are done
+  int add = 0;      // not 0: sums have products already
+};
+// A stage, in all blocks that have a part in it: a lane for each.
+__device__ inline void release_weights(const ConvParams& p, const Shared& shared, int stage) {
+  const int lane = threadIdx.x % warp_threads;
+  if (lane < p.cluster) arrive_at(lane, shared.weights_empty(stage));
+}
+__device__ inline void release_halo(const Shared& shared, int slot) {
+  if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot));
+}
+
+// Waits for a stage of weights, and goes on to the next.
+__device__ inline void next_stage(const ConvParams& p, const Shared& shared, Feed& feed, Open& open) {
+  wait_together(shared.weights_full(feed.stage.place), feed.stage.parity);
+  open.tile = shared.weights + feed.stage.place * p.stage_units;
+  feed.stage.next();
+}
+
+// So many taps, whose operands are there. places.next() tells where one is; `offset` is of each block, in units of 16
+// bytes.
+template <class Kind, int steps, class Places, int blocks = Kind::blocks>
+__device__ void multiply_run(const ConvParams& p, int taps, const Operand& inputs, const Operand& weights,
+                             const int (&offset)[blocks], Places& places, Open& open,
+                             float (&sums)[blocks][Kind::across / 2]) {
+  constexpr int step_units = step_bytes / 16;
+  // Without loops inside, whose ends would close groups of products.
+  const auto multiply_taps = [&]<int count>() {
+    int place[count];
+    places.template take<count>(place);
+    multiply_begin();
+#pragma unroll
+    for (int tap = 0; tap < count; ++tap) {
+#pragma unroll
+      for (int k = 0; k < steps; ++k)
+#pragma unroll
+        for (int i = 0; i < blocks; ++i) {
+          const std::uint64_t positions = inputs.at(place[tap] + offset[i] + k * step_units);
+          const std::uint64_t channels = weights.at(open.tile + k * step_units);
+          multiply<Kind::format, Kind::across>(sums[i], Kind::wide ? channels : positions,
+                                               Kind::wide ? positions : channels, tap == 0 && k == 0 ? open.add : 1);
+        }
+      open.add = 1;
+      open.tile += p.tile_units;
+    }
+    multiply_commit();
+  };
+#pragma unroll 1
+  for (; taps >= 2; taps -= 2) multiply_taps.template operator()<2>();
+  if (taps > 0) multiply_taps.template operator()<1>();
+}
+
+// The products of one chunk of channels. Taps come in runs, of those that one stage has weights for: what waits and
+// what is released is left to their ends.
+template <class Kind, int steps, int blocks = Kind::blocks>
+__device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
+                               Feed& feed, Open& open, float (&sums)[blocks][Kind::across / 2]) {
+  const Operand inputs{shared.halo + feed.halo.place * p.slot_units, p.input_layout};
+  const Operand weights{shared.weights, p.weight_layout};
+  Walk walk(p, c, inputs.place + c.place);
+  for (int left = c.taps; left > 0;) {
+    if (open.left == 0) {
+      open.behind = open.stage;
+      open.stage = feed.stage.place;
+      next_stage(p, shared, feed, open);
+      open.left = p.stage_tiles;
+    }
+    const int run = min(left, open.left);
+    left -= run;
+    open.left -= run;
+    multiply_run<Kind, steps>(p, run, inputs, weights, offset, walk, open, sums);
+    if (open.behind < 0 && open.slot < 0) continue;
+    multiply_wait<1>();
+    if (open.behind >= 0) release_weights(p, shared, open.behind);
+    if (open.slot >= 0) release_halo(shared, open.slot);
+    open.behind = open.slot = -1;
+  }
+}
+
+// The same where there is one chunk, which stays, and a list of places: a stage at a time, or all taps.
+template <class Kind, int steps, int blocks = Kind::blocks>
+__device__ void multiply_class(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
+                               Feed& feed, Open& open, float (&sums)[blocks][Kind::across / 2]) {
+  const Operand inputs{shared.halo + feed.halo.place * p.slot_units, p.input_layout};
+  const Operand weights{shared.weights, p.weight_layout};
+  Listed places{p, inputs.place, c.listed};
+  if (p.all_weights) return multiply_run<Kind, steps>(p, c.taps, inputs, weights, offset, places, open, sums);
+#pragma unroll 1
+  for (int left = c.taps; left > 0; left -= p.stage_tiles) {
+    const int behind = open.stage;
+    open.stage = feed.stage.place;
+    next_stage(p, shared, feed, open);
+    multiply_run<Kind, steps>(p, min(left, p.stage_tiles), inputs, weights, offset, places, open, sums);
+    if (behind < 0) continue;
+    multiply_wait<1>();
+    release_weights(p, shared, behind);
+  }
+}
+
+// f.operator()<steps>(), of 1 to 4 matrix instructions along a row.
+template <class F>
+__device__ void with_steps(int steps, F&& f) {
+  switch (steps) {
+    case 1:
+      return f.template operator()<1>();
+    case 2:
+      return f.template operator()<2>();
+    case 3:
+      return f.template operator()<3>();
+    default:
+      return f.template operator()<4>();
+  }
+}
+
+// The products of one class into the sums of the warpgroup's blocks; they are under way when it returns.
+template <class Kind, int blocks = Kind::blocks>
+__device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
+                           Feed& feed, Open& open, float (&sums)[blocks][Kind::across / 2]) {
+  open.tile = shared.weights + c.weights;
+  open.left = p.all_weights ? c.taps * p.chunks : 0;  // a class begins with a stage
+  open.add = 0;
+#pragma unroll
+  for (auto& block : sums)
+#pragma unroll
+    for (float& x : block) leave_open(x);
+  if (p.placed)
+    return with_steps(p.last_steps,
+                      [&]<int steps>() { multiply_class<Kind, steps>(p, shared, c, offset, feed, open, sums); });
+  Ring tile = feed.halo;
+  for (int chunk = 0; chunk < p.chunks; ++chunk) {
+    if (!p.resident) wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
+    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.steps,
+               [&]<int steps>() { multiply_chunk<Kind, steps>(p, shared, c, offset, feed, open, sums); });
+    if (!p.resident) open.slot = feed.halo.place;
+    feed.halo.next();
+  }
+  if (p.resident) feed.halo = tile;
+}
+
+}  // namespace convt::core::cuda::sm90

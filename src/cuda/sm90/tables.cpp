@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/sm90/tables.hpp"
+
+#include <algorithm>
+
+namespace convt::core::cuda::sm90 {
+namespace {
+
+// The phases of an axis, counted from that of the box's first output.
+struct AxisPhase {
+  int taps, before;  // before: taps of the phases that are packed before it
+  int input;         // that position 0 meets through the first tap, from the halo tile's first on
+};
+AxisPhase axis_phase(const ConvAxis& axis, int number, bool joined) {
+  const int phase = (axis.lead + number) % axis.stride, wrapped = (axis.lead + number) / axis.stride;
+  const PhaseTaps taps = axis.taps.taps(phase);
+  if (joined) return {1, 0, 0};
+  int before = 0;
+  for (int r = 0; r < phase; ++r) before += static_cast<int>(axis.taps.taps(r).count);
+  return {static_cast<int>(taps.count), before, wrapped - axis.first - static_cast<int>(taps.first_shift)};
+}
+
+}  // namespace
+
+void place_classes(ConvParams& p, bool joined) {
+  const int units = p.row_bytes / 16, line = p.axis[2].halo * units, plane = p.axis[1].halo * line;
+  const auto step = [&](int a) { return -static_cast<int>(p.axis[a].taps.shift_step); };
+  for (int a = 0; a < 3; ++a) p.phases[a] = std::min(p.axis[a].stride, p.axis[a].size);
+  p.tap_step = step(2) * units;
+  p.fills = 0;
+  Class* to = p.classes;
+  for (int d = 0; d < p.phases[0]; ++d)
+    for (int h = 0; h < p.phases[1]; ++h)
+      for (int w = 0; w < p.phases[2]; ++w) {
+        const AxisPhase along[3] = {axis_phase(p.axis[0], d, joined), axis_phase(p.axis[1], h, false),
+                                    axis_phase(p.axis[2], w, false)};
+        Class c{1, 0, 0, along[1].taps, along[2].taps};
+        int behind = p.taps;  // taps of the axes behind one
+        for (int a = 0; a < 3; ++a) {
+          behind /= a == 0 && joined ? 1 : static_cast<int>(p.axis[a].taps.kernel);
+          c.first += c.taps * along[a].before * behind;
+          c.taps *= along[a].taps;
+        }
+        c.weights = c.first * p.chunks * p.tile_units;
+        c.place = along[0].input * plane + along[1].input * line + along[2].input * units;
+        c.line = step(1) * line - p.tap_step * c.along_w;
+        c.plane = step(0) * plane - step(1) * line * c.along_h;
+        c.result = d * p.to.step.d + h * p.to.step.h + w * p.to.step.w;
+        p.fills += p.resident ? 0 : c.taps != 0 ? 1 : 0;
+        *to++ = c;
+      }
+  p.class_count = static_cast<int>(to - p.classes);
+  if (p.resident) p.fills = 1;
+}
+
+void place_taps(ConvParams& p) {
+  p.placed = p.chunks == 1 && p.resident && p.taps + p.class_count <= most_placed &&
+             (p.all_weights || p.stage_tiles == 1 || p.stage_tiles % 2 == 0);
+  if (!p.placed) return;
+  int listed = 0;
+  for (int i = 0; i < p.class_count; ++i) {
+    Class& c = p.classes[i];
+    c.listed = listed += listed % 2;  // classes begin with pairs
+    int place = c.place;
+    for (int tap = 1; tap <= c.taps; ++tap) {
+      p.places[listed++] = place;
+      const bool line = tap % c.along_w == 0, plane = tap % (c.along_w * c.along_h) == 0;
+      place += p.tap_step + (line ? c.line : 0) + (plane ? c.plane : 0);
+    }
+  }
+}
+
+void place_items(ConvParams& p, int count) {
+  const int hops = count / p.cluster;
+  p.band_step = hops % p.bands;
+  for (int over = 0; over < 2; ++over) {
+    std::int64_t tiles = (static_cast<std::int64_t>(hops / p.bands) + over) * p.cluster;
+    for (int a = 2; a >= 0; --a) {
+      p.item_steps[over].tile[a] = static_cast<int>(tiles % p.axis[a].tiles);
+      tiles /= p.axis[a].tiles;
+    }
+    p.item_steps[over].image = static_cast<int>(tiles);
+  }
+}
+
+ResultSteps result_steps(const ConvParams& p, bool folds) {
+  ResultSteps steps;
+  const std::int64_t elements[3] = {p.to.step.d, p.to.step.h, p.to.step.w};
+  std::int64_t group = 0;
+  for (int a = 0; a < 3; ++a) {
+    const std::int64_t position = elements[a] * (folds ? 1 : p.axis[a].stride);
+    steps.tile[a] = p.axis[a].tile * position;
+    group += p.group_step[a] * position;
+    steps.position = position;  // of w, the last
+    for (int b = 0; b < p.blocks; ++b) steps.block[b] += p.origin[b][a] * position;
+  }
+  steps.group = static_cast<std::uint32_t>(group);
+  steps.channel = static_cast<std::uint32_t>(p.to.step.c);
+  steps.neighbour = static_cast<std::uint32_t>(p.to.step.w);
+  return steps;
+}
+
+int missing_everywhere(const ConvParams& p) {
+  int missing = 0;
+  for (int a = 0; a < 3; ++a) {
+    const ConvAxis& axis = p.axis[a];
+    if (axis.size % (axis.tile * axis.stride) != 0) return 0;
+    missing |= (8 - axis.stride) << 4 * a;
+  }
+  return missing << 16 | missing;
+}
+
+}  // namespace convt::core::cuda::sm90

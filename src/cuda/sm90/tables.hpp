@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the Hopper kernels would have to compute for every tile, class and tap, found once by the host.
+#pragma once
+
+#include "cuda/sm90/params.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// The classes of taps; joined: the taps of the first axis are.
+void place_classes(ConvParams& params, bool joined);
+
+// The places of taps, in the order of Walk (products.cuh).
+void place_taps(ConvParams& params);
+
+// What `count` items more are to a block that takes every count-th.
+void place_items(ConvParams& params, int count);
+
+// A position has an output for each phase, or, where a pool folds them, one for all.
+ResultSteps result_steps(const ConvParams& params, bool folds);
+
+// ConvParams::missing.
+int missing_everywhere(const ConvParams& params);
+
+}  // namespace convt::core::cuda::sm90
