@@ -22,7 +22,7 @@ inline constexpr int wide_positions = 128, wide_channels = 64;  // of one matrix
 inline constexpr int joined_taps = 3;                           // of the axis that tiles march along; see march.cuh
 inline constexpr int most_taps = 4096;                          // of a kernel
 inline constexpr int shared_slack = 1024;                       // to begin at a multiple of it
-inline constexpr int most_placed = 2048;                        // taps whose places are listed
+inline constexpr int most_placed = 512;                         // taps whose places are listed
 inline constexpr int most_stages = 8, most_slots = 8;
 inline constexpr int most_cluster = 2;  // blocks
 inline constexpr int barrier_bytes = 2 * (most_slots + most_stages + 1) * 8;
