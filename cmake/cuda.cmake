@@ -13,9 +13,9 @@ target_sources(convt_core PRIVATE
   cuda/generic/executable.cpp
   cuda/generic/schedule.cpp
   cuda/sm90/convolver.cpp
-  cuda/sm90/tables.cpp
   cuda/sm90/engine.cpp
   cuda/sm90/gelu_fit.cpp
+  cuda/sm90/tables.cpp
   cuda/sm90/tiles.cpp)
 target_compile_definitions(convt_core PUBLIC CONVT_WITH_CUDA=1)
 target_include_directories(convt_core SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

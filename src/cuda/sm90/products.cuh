@@ -88,7 +88,7 @@ __device__ inline void next_stage(const ConvParams& p, const Shared& shared, Fee
   feed.stage.next();
 }
 
-// So many taps, whose operands are there. places.next() tells where one is; `offset` is of each block, in units of 16
+// So many taps, whose operands are there. places.take() tells where they are; `offset` is of each block, in units of 16
 // bytes.
 template <class Kind, int steps, class Places, int blocks = Kind::blocks>
 __device__ void multiply_run(const ConvParams& p, int taps, const Operand& inputs, const Operand& weights,

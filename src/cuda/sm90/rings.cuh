@@ -22,7 +22,7 @@ struct Shared {
   __device__ std::uint32_t staged_empty() const { return staged_full() + 8; }
 };
 
-// A block's shared memory: halo slots, stages of weights, items, and what is behind.
+// A block's shared memory: halo slots, stages of weights, items, places of results, and what is behind.
 struct Memory {
   unsigned char *slots, *items, *places, *behind;
   Shared shared;

@@ -41,7 +41,7 @@ void place_classes(ConvParams& p, bool joined) {
           c.first += c.taps * along[a].before * behind;
           c.taps *= along[a].taps;
         }
-        c.weights = c.first * p.chunks * p.tile_units;
+        c.weights = p.all_weights ? c.first * p.chunks * p.tile_units : 0;
         c.place = along[0].input * plane + along[1].input * line + along[2].input * units;
         c.line = step(1) * line - p.tap_step * c.along_w;
         c.plane = step(0) * plane - step(1) * line * c.along_h;

@@ -36,8 +36,8 @@ double block_clocks(Way way, int columns) {
 // Of a tile that marches, in matrix instructions.
 constexpr int march_rows = team_of(Way::march).consumers * blocks_of(Way::march) * block_rows;
 
-// Bytes behind halo tiles and weights: items, a strip of both warpgroups' blocks or lines of short chains, staged
-// results.
+// Bytes behind halo tiles and weights: items, places of results, a strip of both warpgroups' blocks or lines of short
+// chains, staged results.
 int fixed_bytes(const Geometry& g, Way way) {
   const int chain = way == Way::strip ? strip_bytes(team_of(way).consumers * block_rows, g.columns)
                                       : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);

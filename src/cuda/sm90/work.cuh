@@ -79,7 +79,6 @@ struct RunRow {
 // Each thread has two rows of a block, n / 4 columns of each; four neighbouring threads have all columns of a row.
 template <int n>
 struct Sums {
-  static constexpr int pairs = n / 8;
   __device__ static int row(int half, unsigned thread = threadIdx.x) {
     return thread % group_threads / warp_threads * 16 + thread % warp_threads / 4 + half * 8;
   }
