@@ -86,23 +86,20 @@ __device__ void clear(float (&sums)[blocks][n / 2]) {
 
 // The sums of neighbouring phases along w, the first `there` of them; `number` is the first one's class.
 template <class Kind, int joint>
-__device__ void sum_phases(const ConvParams& p, const Memory& memory, int number, int there,
-                           const int (&offset)[Kind::blocks], Feed& feed,
-                           float (&sums)[joint][Kind::blocks][Kind::across / 2]) {
+__device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int number, int there,
+                               const int (&offset)[Kind::blocks], Feed& feed, Open& open,
+                               float (&sums)[joint][Kind::blocks][Kind::across / 2]) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
   using Places = std::conditional_t<Kind::wide, PositionsAsColumns, PositionsAsRows<n>>;
   const Shared& shared = memory.shared;
-  feed.halo = uniform(feed.halo);
-  feed.stage = uniform(feed.stage);
-  Open open;
 #pragma unroll
   for (int j = 0; j < joint; ++j) {
     const Class c = uniform(p.classes[number + j]);
     const bool occurs = j == 0 || j < there;
     if (shared.careful && occurs) {
-      const int d = (number + j) / (p.phases[1] * p.phases[2]), h = (number + j) / p.phases[2] % p.phases[1];
-      accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(p, *memory.item(), number + j, d, h,
-                                                                         (number + j) % p.phases[2], sums[j]);
+      accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(
+          p, *memory.item(), number + j, phase_along(c.phase, 0), phase_along(c.phase, 1), phase_along(c.phase, 2),
+          sums[j]);
     } else if (!occurs || c.taps == 0) {
       clear<Kind::across, blocks>(sums[j]);
     } else {
@@ -110,67 +107,95 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int number
       multiply_wait<0>();
     }
   }
-  if (open.stage >= 0) release_weights(p, shared, open.stage);
-  if (open.slot >= 0) release_halo(shared, open.slot);
+}
+// The same; `route` is ConvParams::route, or `any`.
+template <class Kind, int joint>
+__device__ void sum_phases(const ConvParams& p, const Memory& memory, int route, int number, int there,
+                           const int (&offset)[Kind::blocks], Feed& feed,
+                           float (&sums)[joint][Kind::blocks][Kind::across / 2]) {
+  const Shared& shared = memory.shared;
+  feed.halo = uniform(feed.halo);
+  feed.stage = uniform(feed.stage);
+  Open open;
+  if (route == Route::any) {
+    sum_phases_any<Kind, joint>(p, memory, number, there, offset, feed, open, sums);
+    if (open.slot >= 0) release_halo(shared, open.slot);
+    if (open.stage >= 0) release_weights(p, shared, open.stage);
+    return;
+  }
+  with_route(route, [&]<int steps, bool all_weights>() {
+#pragma unroll
+    for (int j = 0; j < joint; ++j) {
+      accumulate_shortly<Kind, steps, all_weights>(p, shared, p.classes[number + j], offset, feed, open, sums[j]);
+      multiply_wait<0>();
+    }
+    if constexpr (!all_weights) release_weights(p, shared, open.stage);
+  });
 }
 
 // Phase by phase to the output; neighbouring ones along w together.
 template <class Kind>
-__device__ void run_phases(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory) {
+__device__ void run_phases(const ConvParams& p, int route, const int (&offset)[Kind::blocks], Feed& feed,
+                           const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
   if constexpr (Kind::way != Way::strip) find_places<n, blocks>(p, memory);
   int number = 0;
-  for (int d = 0; d < p.phases[0]; ++d)
-    for (int h = 0; h < p.phases[1]; ++h, number += p.phases[2])
-      for (int w = 0; w < p.phases[2]; w += joint) {
-        const int phase[3] = {d, h, w};
-        float sums[joint][blocks][Kind::across / 2];
-        sum_phases<Kind, joint>(p, memory, number + w, p.phases[2] - w, offset, feed, sums);
-        if constexpr (Kind::way == Way::strip)
-          finish_in_strip<n>(p, *memory.item(), phase, sums[0][0], memory.behind);
-        else
-          finish<typename Kind::Element>(
-              p.quick, lines_in<n>(memory.behind), p,
-              [&]<class To>() { return Writer<To, n, joint, blocks>(p, memory, phase, p.classes[number + w].result); },
-              sums);
-      }
+#pragma unroll 1
+  do {
+    const Class& c = p.classes[number];
+    const int there = joint == 1 ? 1 : min(joint, p.phases[2] - phase_along(c.phase, 2));
+    float sums[joint][blocks][Kind::across / 2];
+    sum_phases<Kind, joint>(p, memory, route, number, there, offset, feed, sums);
+    if constexpr (Kind::way == Way::strip)
+      finish_in_strip<n>(p, *memory.item(), c.phase, sums[0][0], memory.behind);
+    else
+      finish<typename Kind::Element, Shifted>(
+          p.quick, lines_in<n>(memory.behind), p,
+          [&]<class To>() { return Writer<To, n, joint, blocks>(p, memory, c.phase, c.result); }, sums);
+    number += there;
+  } while (number < p.class_count);
 }
 
 // All phases of a position into one result.
 template <class Kind>
-__device__ void run_folded(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory) {
-  constexpr int n = Kind::columns, blocks = Kind::blocks;
+__device__ void run_folded(const ConvParams& p, int route, const int (&offset)[Kind::blocks], Feed& feed,
+                           const Memory& memory) {
+  static_assert(Kind::blocks == 1);
+  constexpr int n = Kind::columns;
   using E = typename Kind::Element;
-  float folded[1][blocks][Kind::across / 2];
-  start_fold<Kind::across>(p.fold, folded);
+  Folded<n> folded(p.fold, reinterpret_cast<float2*>(memory.place()));  // where results' places will be
+  int count = p.class_count, number = 0;
+  forget(count);  // or it is loaded again for each
 #pragma unroll 1
-  for (int number = 0; number < p.class_count; ++number) {
-    float sums[1][blocks][Kind::across / 2];
-    sum_phases<Kind, 1>(p, memory, number, 1, offset, feed, sums);
+  do {
+    float sums[1][1][n / 2];
+    sum_phases<Kind, 1>(p, memory, route, number, 1, offset, feed, sums);
     fold_phase(p, lines_in<n>(memory.behind), sums, folded);
-  }
+  } while (++number < count);
   const auto writer = [&]<class To>() {
-    find_places<n, blocks>(p, memory);
-    return Writer<To, n, 1, blocks>(p, memory, {0, 0, 0}, 0);
+    find_places<n, 1>(p, memory);
+    return Writer<To, n, 1, 1>(p, memory, 0, 0);
   };
-  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, writer, folded);
+  folded.end(p.fold);
+  finish<E, Centred>(p.behind, lines_in<n>(memory.behind, 1), p, writer, folded.results);
 }
 
 // The only phase, staged for the writers.
 template <class Kind>
-__device__ void run_wide(const ConvParams& p, const int (&offset)[Kind::blocks], Feed& feed, const Memory& memory,
-                         int& parity) {
+__device__ void run_wide(const ConvParams& p, int route, const int (&offset)[Kind::blocks], Feed& feed,
+                         const Memory& memory, int& parity) {
   using E = typename Kind::Element;
   float sums[1][1][Kind::across / 2];
   const int number = p.phases[0] - 1;  // 0; but a class that the compiler knows would be walked in ordinary registers
-  sum_phases<Kind, 1>(p, memory, number, 1, offset, feed, sums);
+  sum_phases<Kind, 1>(p, memory, route, number, 1, offset, feed, sums);
   wait_for_staging(memory.shared, parity);
   stage_block(p.quick, lines_in<Kind::columns>(memory.behind), sums[0][0], staged_in<E, Kind::columns>(memory.behind));
   hand_on_staged(memory.shared, parity);
 }
 
+// Inline, however long: a call between products would make them wait for each other.
 template <class Kind>
-__device__ void consume(const ConvParams& p, const Memory& memory) {
+__device__ __forceinline__ void consume(const ConvParams& p, const Memory& memory) {
   constexpr int blocks = Kind::blocks;
   const Shared& shared = memory.shared;
   const int group = uniform(threadIdx.x / group_threads);
@@ -179,6 +204,8 @@ __device__ void consume(const ConvParams& p, const Memory& memory) {
   for (int b = 0; b < blocks; ++b) offset[b] = p.block_place[group * blocks + b];
   Feed feed{{p.slots}, {p.stages}};
   if (p.all_weights && !shared.careful) wait_together(shared.weights_full(0), 0);
+  int route = shared.careful ? Route::any : p.route;
+  forget(route);
   int band = -1;  // whose lines are there
   [[maybe_unused]] int staged = 0;
   keep_item(item_at(p, blockIdx.x), memory.item());
@@ -188,11 +215,11 @@ __device__ void consume(const ConvParams& p, const Memory& memory) {
                                                                                    band, memory.behind);
     if (p.resident && !shared.careful) wait_for_tile(p, shared, feed);
     if constexpr (Kind::folds)
-      run_folded<Kind>(p, offset, feed, memory);
+      run_folded<Kind>(p, route, offset, feed, memory);
     else if constexpr (Kind::wide)
-      run_wide<Kind>(p, offset, feed, memory, staged);
+      run_wide<Kind>(p, route, offset, feed, memory, staged);
     else
-      run_phases<Kind>(p, offset, feed, memory);
+      run_phases<Kind>(p, route, offset, feed, memory);
     if (p.resident && !shared.careful) release_tile(p, shared, feed);
   }
 }

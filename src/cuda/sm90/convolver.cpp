@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/division.hpp"
 #include "base/error.hpp"
@@ -343,6 +344,11 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   }
   prepare_gelu(p.quick, dtype, job.pool == nullptr && job.to.dtype == dtype);
   prepare_gelu(p.behind, dtype, job.to.dtype == dtype);
+  if (p.fold.kind == Fold::sum_of_norm) {
+    if (p.quick.bare) p.fold.kind = Fold::sum_of_bare_norm;
+    ShortChain::Line& first = p.behind.lines[ShortChain::before_norm];
+    if (first.a == nullptr) p.quick.gain *= std::exchange(first, {}).a_times;  // the norm multiplies anyway
+  }
   for (const ShortChain* const chain : {&p.quick, &p.behind})
     for (const ShortChain::Line& line : chain->lines) p.lines_by_channel |= line.a != nullptr;
   place_axes(job, tile, p);
@@ -379,7 +385,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   const std::int64_t parts = std::int64_t{p.items} * (tile.way == Way::march ? p.axis[0].size : 1);
   const auto grid = static_cast<int>(std::min<std::int64_t>(parts, std::max(most, p.cluster)));
   place_classes(p, tile.way == Way::march);
-  place_taps(p);
+  place_taps(p, tile.way == Way::paired ? 2 : 1);
   place_items(p, grid);
   const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared)};
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;

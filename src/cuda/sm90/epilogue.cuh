@@ -42,6 +42,18 @@ __device__ void set_absent(int channels, const PerRow<joint, blocks>& to, float 
           [&](int j, int b, int half) { x[j][b][i / 2 * 4 + 2 * half + i % 2] = to[j][b][half]; });
 }
 
+// What a norm makes of x in a row: scale*x + offset, or, where x is centred, scale*x.
+template <int joint, int blocks>
+struct Centred {
+  static constexpr bool at_once = false;
+  PerRow<joint, blocks> scale;
+};
+template <int joint, int blocks>
+struct Shifted : Centred<joint, blocks> {
+  static constexpr bool at_once = true;
+  PerRow<joint, blocks> offset;
+};
+
 // Takes the means of rows away, and tells what is left to multiply them by.
 // Two passes. A mean of m floats comes out within m/8 + 4 roundings of the largest: 8 partial sums, three levels that
 // join them, one product. Each float is itself a sum that tensor cores cut off at every step, by up to two roundings:
@@ -78,34 +90,78 @@ __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][
   });
 }
 
-// The chain up to its norm, whose multiplication is left to do.
+// The same in one pass, of a bare norm. Squares of x less the mean's square are the variance but for roundings of the
+// mean's square, 2^-23 of it or less: where that is 2^8 times the variance or more, and where it is tiny, there are two
+// passes.
 template <int n, int joint, int blocks>
+__device__ void centre_at_once(const ShortChain& chain, float (&x)[joint][blocks][n / 2],
+                               Shifted<joint, blocks>& rows) {
+  PerRow<joint, blocks>&mean = rows.offset, &squares = rows.scale;
+  for_each_row<joint, blocks>([&](int j, int b, int half) {
+    mean[j][b][half] = x[j][b][2 * half];
+    squares[j][b][half] = x[j][b][2 * half] * x[j][b][2 * half];
+  });
+#pragma unroll
+  for (int i = 1; i < n / 4; ++i)
+    for_each_row<joint, blocks>([&](int j, int b, int half) {
+      const float v = x[j][b][i / 2 * 4 + 2 * half + i % 2];
+      mean[j][b][half] += v;
+      squares[j][b][half] = fmaf(v, v, squares[j][b][half]);
+    });
+  bool exact = true;
+  for_each_row<joint, blocks>([&](int j, int b, int half) {
+    const float m = sum_of_four(mean[j][b][half]) * chain.each, square = m * m;
+    const float variance = fmaf(sum_of_four(squares[j][b][half]), chain.each, chain.eps) - square;
+    exact &= variance >= fmaf(square, 0x1p-8f, 0x1p-100f);
+    squares[j][b][half] = chain.gain * inverse_root(variance);
+    mean[j][b][half] = -m * squares[j][b][half];
+  });
+  if (__all_sync(~0U, exact)) return;
+  centre<n, true>(chain, n, x, rows.scale);
+  for_each_row<joint, blocks>([&](int j, int b, int half) { rows.offset[j][b][half] = 0; });
+}
+
+// The chain up to its norm, whose end is left to do. Rows: Centred, or Shifted.
+template <int n, class Rows, int joint, int blocks>
 __device__ void start_short(const ShortChain& chain, int channels, const Lines<n>& lines,
-                            float (&x)[joint][blocks][n / 2], PerRow<joint, blocks>& scale) {
-  if (chain.bare) return centre<n, true>(chain, channels, x, scale);
+                            float (&x)[joint][blocks][n / 2], Rows& rows) {
+  if (chain.bare) {
+    if constexpr (Rows::at_once)
+      return centre_at_once<n>(chain, x, rows);
+    else
+      return centre<n, true>(chain, channels, x, rows.scale);
+  }
   if (chain.lines[ShortChain::before_norm].there) {
 #pragma unroll
     for (int i = 0; i < n / 8; ++i) apply_line(lines.at(ShortChain::before_norm, i), x, 4 * i);
   }
-  if (chain.norm != 0) centre<n, false>(chain, channels, x, scale);
+  if (chain.norm == 0) return;
+  centre<n, false>(chain, channels, x, rows.scale);
+  if constexpr (Rows::at_once)
+    for_each_row<joint, blocks>([&](int j, int b, int half) { rows.offset[j][b][half] = 0; });
+}
+
+// The norm's end, of so many values of each block.
+template <class Rows, int joint, int blocks, int count>
+__device__ void end_norm(const Rows& rows, float (&x)[joint][blocks][count]) {
+#pragma unroll
+  for (int i = 0; i < count / 2; ++i)
+    for_each_row<joint, blocks>([&](int j, int b, int half) {
+      float& v = x[j][b][i / 2 * 4 + 2 * half + i % 2];
+      if constexpr (Rows::at_once)
+        v = fmaf(v, rows.scale[j][b][half], rows.offset[j][b][half]);
+      else
+        v *= rows.scale[j][b][half];
+    });
 }
 
 // 8 columns of a thread's rows.
 template <int joint, int blocks>
 using Columns = float[joint][blocks][4];
 
-template <int joint, int blocks>
-__device__ void end_norm(const PerRow<joint, blocks>& scale, Columns<joint, blocks>& x) {
-#pragma unroll
-  for (int k = 0; k < 2; ++k)
-    for_each_row<joint, blocks>([&](int j, int b, int half) { x[j][b][2 * half + k] *= scale[j][b][half]; });
-}
-
-// The rest of it but its last line, of the columns 8*i and on.
+// What is behind the norm but the last line, of the columns 8*i and on.
 template <int n, int joint, int blocks>
-__device__ void end_columns(const ShortChain& chain, const Lines<n>& lines, const PerRow<joint, blocks>& scale, int i,
-                            Columns<joint, blocks>& x) {
-  if (chain.norm != 0) end_norm(scale, x);
+__device__ void end_columns(const ShortChain& chain, const Lines<n>& lines, int i, Columns<joint, blocks>& x) {
   if (chain.lines[ShortChain::behind_norm].there) apply_line(lines.at(ShortChain::behind_norm, i), x);
   if (chain.activation == ShortChain::gelu) {
 #pragma unroll
@@ -136,9 +192,9 @@ __device__ void for_columns(int channels, float (&sums)[joint][blocks][n / 2], F
 }
 
 // Stores go on while the next columns are computed.
-template <class E, class To, int n, int joint, int blocks, class WriterAs>
-__device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const WriterAs& writer_as,
-                          const PerRow<joint, blocks>& scale, float (&sums)[joint][blocks][n / 2]) {
+template <class E, class To, int n, class Rows, int joint, int blocks, class WriterAs>
+__device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const WriterAs& writer_as, const Rows& rows,
+                          float (&sums)[joint][blocks][n / 2]) {
   // Results of a multiplication fall into neighbouring registers, which sums would have to be moved to.
   constexpr bool in_pairs = sizeof(To) == sizeof(float) && joint == 2;
   constexpr int degree = gelu_of_norm_fit<E>().degree;
@@ -153,72 +209,86 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const 
   };
   if (std::is_same_v<E, To> && chain.activation == ShortChain::gelu_of_norm)
     put_columns([&](int, Columns<joint, blocks>& x) {
-      end_norm(scale, x);
+      end_norm(rows, x);
 #pragma unroll
       for (auto& of_phase : x) apply_gelu<degree, 4 * blocks>(chain.q, of_phase[0]);
     });
   else if (std::is_same_v<E, To> && joint == 1 && chain.only_gelu)
     put_columns(
         [&](int, Columns<joint, blocks>& x) { apply_gelu<ShortChain::gelu_degree, 4 * blocks>(chain.q, x[0][0]); });
-  else
+  else {
+    if (chain.norm != 0) end_norm(rows, sums);
     put_columns([&](int i, Columns<joint, blocks>& x) {
-      end_columns(chain, lines, scale, i, x);
+      end_columns(chain, lines, i, x);
       if (in_pairs || chain.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), x);
     });
+  }
 }
 
 // A short chain, and what writer_as<To>() makes of its results, 8 columns at a time. Values between stages are floats,
 // whatever E is.
-template <class E, int n, int joint, int blocks, class WriterAs>
+template <class E, template <int, int> class Rows, int n, int joint, int blocks, class WriterAs>
 __device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const WriterAs& writer_as,
                        float (&sums)[joint][blocks][n / 2]) {
-  PerRow<joint, blocks> scale;
-  start_short(chain, p.out_channels, lines, sums, scale);
+  Rows<joint, blocks> rows;
+  start_short(chain, p.out_channels, lines, sums, rows);
   if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-    finish_as<E, E>(chain, lines, writer_as, scale, sums);
+    finish_as<E, E>(chain, lines, writer_as, rows, sums);
   else
-    finish_as<E, float>(chain, lines, writer_as, scale, sums);
+    finish_as<E, float>(chain, lines, writer_as, rows, sums);
 }
 
-template <int n, int blocks>
-__device__ void start_fold(const Fold& fold, float (&folded)[1][blocks][n / 2]) {
+// What phases are folded into. Offsets of norms come at the end, and are kept elsewhere: registers are short.
+template <int n>
+struct Folded {
+  float results[1][1][n / 2];
+  float2* offset;
+
+  __device__ Folded(const Fold& fold, float2* offset_) : offset(offset_) {
+    *offset = {0, 0};
 #pragma unroll
-  for (auto& block : folded[0])
+    for (float& x : results[0][0]) x = fold.kind >= Fold::max ? -INFINITY : 0.0f;
+  }
+  __device__ void add(const PerRow<1, 1>& scale, const float (&x)[1][1][n / 2]) {
 #pragma unroll
-    for (float& x : block) x = fold.kind >= Fold::max ? -INFINITY : 0.0f;
-}
+    for (int i = 0; i < n / 2; ++i) results[0][0][i] = fmaf(x[0][0][i], scale[0][0][i / 2 % 2], results[0][0][i]);
+  }
+  __device__ void add(const Shifted<1, 1>& rows, const float (&x)[1][1][n / 2]) {
+    const float2 before = *offset;
+    *offset = {before.x + rows.offset[0][0][0], before.y + rows.offset[0][0][1]};
+    add(rows.scale, x);
+  }
+  __device__ void end(const Fold& fold) {
+    if (fold.kind != Fold::sum_of_bare_norm) return;
+    const float2 all = *offset;
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) results[0][0][i] += i / 2 % 2 == 0 ? all.x : all.y;
+  }
+};
 // One phase, through its chain, into the results.
-template <int n, int blocks>
-__device__ void fold_phase(const ConvParams& p, const Lines<n>& lines, float (&x)[1][blocks][n / 2],
-                           float (&folded)[1][blocks][n / 2]) {
+template <int n>
+__device__ void fold_phase(const ConvParams& p, const Lines<n>& lines, float (&x)[1][1][n / 2], Folded<n>& folded) {
+  if (p.fold.kind == Fold::sum_of_bare_norm) {
+    Shifted<1, 1> rows;
+    centre_at_once<n>(p.quick, x, rows);
+    return folded.add(rows, x);
+  }
+  float(&results)[n / 2] = folded.results[0][0];
   if (p.fold.kind == Fold::max_of_sums) {
 #pragma unroll
-    for (int k = 0; k < blocks * n / 2; ++k) {
-      float& to = folded[0][k / (n / 2)][k % (n / 2)];
-      to = maximum(to, x[0][k / (n / 2)][k % (n / 2)]);
-    }
+    for (int i = 0; i < n / 2; ++i) results[i] = maximum(results[i], x[0][0][i]);
     return;
   }
-  PerRow<1, blocks> scale;
-  start_short(p.quick, p.out_channels, lines, x, scale);
-  if (p.fold.kind == Fold::sum_of_norm) {
-#pragma unroll
-    for (int i = 0; i < n / 4; ++i)
-      for_each_row<1, blocks>([&](int j, int b, int half) {
-        const int at = i / 2 * 4 + 2 * half + i % 2;
-        folded[j][b][at] = fmaf(x[j][b][at], scale[j][b][half], folded[j][b][at]);
-      });
-    return;
-  }
+  Centred<1, 1> rows;
+  start_short(p.quick, p.out_channels, lines, x, rows);
+  if (p.fold.kind == Fold::sum_of_norm) return folded.add(rows.scale, x);
+  if (p.quick.norm != 0) end_norm(rows, x);
   const auto into = [&](auto&& join) {
-    for_columns<n>(n, x, [&](int i, Columns<1, blocks>& ended) {
-      end_columns(p.quick, lines, scale, i, ended);
+    for_columns<n>(n, x, [&](int i, Columns<1, 1>& ended) {
+      end_columns(p.quick, lines, i, ended);
       if (p.quick.lines[ShortChain::last].there) apply_line(lines.at(ShortChain::last, i), ended);
 #pragma unroll
-      for (int k = 0; k < blocks * 4; ++k) {
-        float& to = folded[0][k / 4][4 * i + k % 4];
-        to = join(to, ended[0][k / 4][k % 4]);
-      }
+      for (int k = 0; k < 4; ++k) results[4 * i + k] = join(results[4 * i + k], ended[0][0][k]);
     });
   };
   if (p.fold.kind == Fold::max)
@@ -246,8 +316,8 @@ __device__ inline void run_strip(const ConvParams& p, const Strip<float>& strip)
 
 // One block of each warpgroup.
 template <int n>
-__device__ void finish_in_strip(const ConvParams& p, const Item& item, const int (&phase)[3],
-                                const float (&sums)[n / 2], unsigned char* memory) {
+__device__ void finish_in_strip(const ConvParams& p, const Item& item, int phase, const float (&sums)[n / 2],
+                                unsigned char* memory) {
   const Strip<float> strip = strip_at<n>(p, item, 7, memory);
   const int group = threadIdx.x / group_threads;
   if (threadIdx.x < strip.pixels())

@@ -52,6 +52,12 @@ __device__ inline float power_of_two(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
   return power;
 }
+// Of a normal number, as close as the hardware's.
+__device__ inline float inverse_root(float x) {
+  float root;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
+  return root;
+}
 // NaN wins over any number.
 __device__ inline float maximum(float a, float b) {
   float larger;

@@ -231,7 +231,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 #pragma unroll
             for (int k = 0; k < n / 2; ++k) complete[0][b][k] = sums[b][k];
         }
-        finish<typename Kind::Element>(
+        finish<typename Kind::Element, Centred>(
             p.quick, lines_in<n>(memory.behind), p,
             [&]<class To>() {
               wait_for_staging(shared, staged);

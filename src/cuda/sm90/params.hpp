@@ -54,15 +54,33 @@ struct ConvAxis {
   std::int64_t step = 0;       // from one input to the next, in elements
 };
 
+// 4 bits for each axis, and the same 16 bits higher: store.cuh has both rows of a thread in one number.
+CONVT_FN constexpr int phase_bits(int d, int h, int w) { return (d + (h << 4) + (w << 8)) * 0x10001; }
+CONVT_FN constexpr int phase_along(int bits, int axis) { return bits >> 4 * axis & 15; }
+
 // One phase of every axis. Places are in the halo tile, in units of 16 bytes.
-struct Class {
-  int taps = 0, first = 0;       // first: of its taps, among all
-  int weights = 0;               // from all weights' place to its own, where all of them stay
-  int along_h = 0, along_w = 0;  // taps
+struct alignas(16) Class {
+  int taps = 0;
   int listed = 0;                // its first tap, in ConvParams::places
+  int weights = 0;               // from all weights' place to its own, where all of them stay
+  int first = 0;                 // of its taps, among all
+  int along_h = 0, along_w = 0;  // taps
+  int phase = 0;                 // its numbers along d, h and w, as phase_bits() has them
   int place = 0;                 // that the tile's first position meets through the first tap
   int line = 0, plane = 0;       // from a line's last tap on to the next one's first, and so from plane to plane
   std::int64_t result = 0;       // from the first phase's outputs to its own, in elements
+};
+
+// How products of a class are made. On a short route there is one chunk, which stays, every class has taps, and joint
+// phases are all there: consumers ask for nothing of it.
+struct Route {
+  enum Kind : int {
+    any,
+    two_steps,   // matrix instructions along a row
+    four_steps,  // with stages of weights
+    two_steps_stay,
+    four_steps_stay,  // and so do all weights
+  };
 };
 
 // What a block adds to an item's numbers to have its next one's.
@@ -104,6 +122,7 @@ struct Fold {
     none,
     sum,
     sum_of_norm,  // the same, where its chain ends with a norm: one multiply-add does both
+    sum_of_bare_norm,
     max,
     max_of_sums,  // the same, where it has no chain
   };
@@ -146,8 +165,8 @@ struct ConvParams {
   int phases[3] = {1, 1, 1};    // of each axis, that occur; counted from that of the box's first output
   int class_count = 1;          // all of them
   Class classes[most_classes];  // [d][h][w] of them
-  bool placed = false;          // there is one chunk, which stays, and places of taps are listed, class by class
-  alignas(8) int places[most_placed] = {};
+  int route = Route::any;       // a short one only where places of taps are listed
+  int places[most_placed] = {};
   int tap_step = 0;                                     // from one tap along w to the next, in units of 16 bytes
   int slot_units = 0, tile_units = 0, stage_units = 0;  // of a slot, of a tile and a stage of weights: the same
   // Apart: loaded as one pair, they would have to be moved for every product.

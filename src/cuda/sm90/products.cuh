@@ -45,20 +45,15 @@ struct Walk {
   }
 };
 
-// The same from a list. Two taps at once begin at an even place of it, so that one load brings both.
+// The same from a list.
 struct Listed {
   const ConvParams& p;
   int first, tap;
 
   template <int count>
   __device__ void take(int (&places)[count]) {
-    if constexpr (count == 2) {
-      const int2 both = *reinterpret_cast<const int2*>(p.places + tap);
-      places[0] = first + both.x;
-      places[1] = first + both.y;
-    } else {
-      places[0] = first + p.places[tap];
-    }
+#pragma unroll
+    for (int i = 0; i < count; ++i) places[i] = first + p.places[tap + i];
     tap += count;
   }
 };
@@ -88,37 +83,31 @@ __device__ inline void next_stage(const ConvParams& p, const Shared& shared, Fee
   feed.stage.next();
 }
 
-// So many taps, whose operands are there. places.take() tells where they are; `offset` is of each block, in units of 16
-// bytes.
-template <class Kind, int steps, class Places, int blocks = Kind::blocks>
-__device__ void multiply_run(const ConvParams& p, int taps, const Operand& inputs, const Operand& weights,
-                             const int (&offset)[blocks], Places& places, Open& open,
-                             float (&sums)[blocks][Kind::across / 2]) {
+// `count` taps, whose operands are there, as one group of products: without loops inside, whose ends would close it.
+// places.take() tells where the operands are; `offset` is of each block, in units of 16 bytes; add: 0 if the first
+// product overwrites the sums.
+template <class Kind, int steps, int count, class Places, int blocks = Kind::blocks>
+__device__ void multiply_taps(const ConvParams& p, const Operand& inputs, const Operand& weights,
+                              const int (&offset)[blocks], Places& places, int& tile, int add,
+                              float (&sums)[blocks][Kind::across / 2]) {
   constexpr int step_units = step_bytes / 16;
-  // Without loops inside, whose ends would close groups of products.
-  const auto multiply_taps = [&]<int count>() {
-    int place[count];
-    places.template take<count>(place);
-    multiply_begin();
+  int place[count];
+  places.take(place);
+  multiply_begin();
 #pragma unroll
-    for (int tap = 0; tap < count; ++tap) {
+  for (int tap = 0; tap < count; ++tap) {
 #pragma unroll
-      for (int k = 0; k < steps; ++k)
+    for (int k = 0; k < steps; ++k)
 #pragma unroll
-        for (int i = 0; i < blocks; ++i) {
-          const std::uint64_t positions = inputs.at(place[tap] + offset[i] + k * step_units);
-          const std::uint64_t channels = weights.at(open.tile + k * step_units);
-          multiply<Kind::format, Kind::across>(sums[i], Kind::wide ? channels : positions,
-                                               Kind::wide ? positions : channels, tap == 0 && k == 0 ? open.add : 1);
-        }
-      open.add = 1;
-      open.tile += p.tile_units;
-    }
-    multiply_commit();
-  };
-#pragma unroll 1
-  for (; taps >= 2; taps -= 2) multiply_taps.template operator()<2>();
-  if (taps > 0) multiply_taps.template operator()<1>();
+      for (int i = 0; i < blocks; ++i) {
+        const std::uint64_t positions = inputs.at(place[tap] + offset[i] + k * step_units);
+        const std::uint64_t channels = weights.at(tile + k * step_units);
+        multiply<Kind::format, Kind::across>(sums[i], Kind::wide ? channels : positions,
+                                             Kind::wide ? positions : channels, tap == 0 && k == 0 ? add : 1);
+      }
+    tile += p.tile_units;
+  }
+  multiply_commit();
 }
 
 // The products of one chunk of channels. Taps come in runs, of those that one stage has weights for: what waits and
@@ -136,35 +125,21 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
       next_stage(p, shared, feed, open);
       open.left = p.stage_tiles;
     }
-    const int run = min(left, open.left);
+    int run = min(left, open.left);
     left -= run;
     open.left -= run;
-    multiply_run<Kind, steps>(p, run, inputs, weights, offset, walk, open, sums);
+    const auto multiply_some = [&]<int count>() {
+      multiply_taps<Kind, steps, count>(p, inputs, weights, offset, walk, open.tile, open.add, sums);
+      open.add = 1;
+    };
+#pragma unroll 1
+    for (; run >= 2; run -= 2) multiply_some.template operator()<2>();
+    if (run > 0) multiply_some.template operator()<1>();
     if (open.behind < 0 && open.slot < 0) continue;
     multiply_wait<1>();
     if (open.behind >= 0) release_weights(p, shared, open.behind);
     if (open.slot >= 0) release_halo(shared, open.slot);
     open.behind = open.slot = -1;
-  }
-}
-
-// The same where there is one chunk, which stays, and a list of places: a stage at a time, or all taps.
-template <class Kind, int steps, int blocks = Kind::blocks>
-__device__ void multiply_class(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
-                               Feed& feed, Open& open, float (&sums)[blocks][Kind::across / 2]) {
-  const Operand inputs{shared.halo + feed.halo.place * p.slot_units, p.input_layout};
-  const Operand weights{shared.weights, p.weight_layout};
-  Listed places{p, inputs.place, c.listed};
-  if (p.all_weights) return multiply_run<Kind, steps>(p, c.taps, inputs, weights, offset, places, open, sums);
-#pragma unroll 1
-  for (int left = c.taps; left > 0; left -= p.stage_tiles) {
-    const int behind = open.stage;
-    open.stage = feed.stage.place;
-    next_stage(p, shared, feed, open);
-    multiply_run<Kind, steps>(p, min(left, p.stage_tiles), inputs, weights, offset, places, open, sums);
-    if (behind < 0) continue;
-    multiply_wait<1>();
-    release_weights(p, shared, behind);
   }
 }
 
@@ -183,6 +158,14 @@ __device__ void with_steps(int steps, F&& f) {
   }
 }
 
+template <class Kind, int blocks = Kind::blocks>
+__device__ void leave_open(float (&sums)[blocks][Kind::across / 2]) {
+#pragma unroll
+  for (auto& block : sums)
+#pragma unroll
+    for (float& x : block) leave_open(x);
+}
+
 // The products of one class into the sums of the warpgroup's blocks; they are under way when it returns.
 template <class Kind, int blocks = Kind::blocks>
 __device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
@@ -190,13 +173,7 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   open.tile = shared.weights + c.weights;
   open.left = p.all_weights ? c.taps * p.chunks : 0;  // a class begins with a stage
   open.add = 0;
-#pragma unroll
-  for (auto& block : sums)
-#pragma unroll
-    for (float& x : block) leave_open(x);
-  if (p.placed)
-    return with_steps(p.last_steps,
-                      [&]<int steps>() { multiply_class<Kind, steps>(p, shared, c, offset, feed, open, sums); });
+  leave_open<Kind>(sums);
   Ring tile = feed.halo;
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     if (!p.resident) wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
@@ -206,6 +183,65 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
     feed.halo.next();
   }
   if (p.resident) feed.halo = tile;
+}
+
+// The same on a short route: without a question that the host has answered. So many matrix instructions along a row;
+// weights that stay, or come in stages.
+template <class Kind, int steps, bool all_weights, int blocks = Kind::blocks>
+__device__ void accumulate_shortly(const ConvParams& p, const Shared& shared, const Class& c,
+                                   const int (&offset)[blocks], Feed& feed, Open& open,
+                                   float (&sums)[blocks][Kind::across / 2]) {
+  const Operand inputs{shared.halo + feed.halo.place * p.slot_units, p.input_layout};
+  const Operand weights{shared.weights, p.weight_layout};
+  Listed places{p, inputs.place, c.listed};
+  int left = c.taps;
+  leave_open<Kind>(sums);
+  const auto multiply_pairs = [&](int pairs) {
+#pragma unroll 1
+    for (; pairs > 0; --pairs) multiply_taps<Kind, steps, 2>(p, inputs, weights, offset, places, open.tile, 1, sums);
+  };
+  // The first product overwrites: known here, or zeros would be made for it.
+  const auto multiply_first = [&](int taps) {
+    if (taps % 2 != 0)
+      multiply_taps<Kind, steps, 1>(p, inputs, weights, offset, places, open.tile, 0, sums);
+    else
+      multiply_taps<Kind, steps, 2>(p, inputs, weights, offset, places, open.tile, 0, sums);
+    multiply_pairs((taps - 1) / 2);
+  };
+  if constexpr (all_weights) {
+    open.tile = shared.weights + c.weights;
+    return multiply_first(left);
+  }
+  const auto begin_stage = [&] {
+    open.behind = open.stage;
+    open.stage = feed.stage.place;
+    next_stage(p, shared, feed, open);
+    return min(left, p.stage_tiles);
+  };
+  const auto end_stage = [&] {
+    left -= p.stage_tiles;
+    if (open.behind < 0) return;
+    multiply_wait<1>();
+    release_weights(p, shared, open.behind);
+  };
+  multiply_first(begin_stage());
+  end_stage();
+#pragma unroll 1
+  while (left > 0) {
+    const int taps = begin_stage();
+    multiply_pairs(taps / 2);
+    if (taps % 2 != 0) multiply_taps<Kind, steps, 1>(p, inputs, weights, offset, places, open.tile, 1, sums);
+    end_stage();
+  }
+}
+
+// f.operator()<steps, all_weights>()
+template <class F>
+__device__ void with_route(int route, F&& f) {
+  if (route == Route::two_steps_stay) return f.template operator()<2, true>();
+  if (route == Route::four_steps) return f.template operator()<4, false>();
+  if (route == Route::two_steps) return f.template operator()<2, false>();
+  f.template operator()<4, true>();
 }
 
 }  // namespace convt::core::cuda::sm90

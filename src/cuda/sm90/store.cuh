@@ -50,10 +50,6 @@ struct Missing {
         of |= (8 - phases) << (4 * a + row_bits * half);
       }
   }
-  // A phase's numbers, for both rows.
-  __device__ static int bits(const int (&phase)[3]) {
-    return (phase[0] + (phase[1] << 4) + (phase[2] << 8)) * ((1 << row_bits) + 1);
-  }
 };
 
 // Where a thread's rows of a tile go, in the first phase and at its first column; of a block, the first of its two
@@ -77,15 +73,14 @@ __device__ void find_places(const ConvParams& p, const Memory& memory) {
 template <class E, int n, int joint, int blocks>
 class Writer {
  public:
-  __device__ Writer(const ConvParams& p, const Memory& memory, const int (&phase)[3], std::int64_t distance)
+  __device__ Writer(const ConvParams& p, const Memory& memory, int phase, std::int64_t distance)
       : step_(p.results.channel),
         neighbour_(p.results.neighbour),
         channels_(uniform(p.out_channels - memory.item()->band * n)),
         paired_(joint == 2 && p.paired) {
-    const int bits = Missing::bits(phase);
 #pragma unroll
     for (int b = 0; b < blocks; ++b) {
-      const int missing = Missing(p, *memory.item(), b, blocks).of + bits, next = missing + Missing::bits({0, 0, 1});
+      const int missing = Missing(p, *memory.item(), b, blocks).of + phase, next = missing + phase_bits(0, 0, 1);
       to_[2 * b] = static_cast<E*>(p.to.data) + (memory.place()[b] + distance);
       to_[2 * b + 1] = ahead(to_[2 * b], p.results.group, 1);
 #pragma unroll

@@ -34,7 +34,7 @@ void place_classes(ConvParams& p, bool joined) {
       for (int w = 0; w < p.phases[2]; ++w) {
         const AxisPhase along[3] = {axis_phase(p.axis[0], d, joined), axis_phase(p.axis[1], h, false),
                                     axis_phase(p.axis[2], w, false)};
-        Class c{1, 0, 0, along[1].taps, along[2].taps};
+        Class c{.taps = 1, .along_h = along[1].taps, .along_w = along[2].taps, .phase = phase_bits(d, h, w)};
         int behind = p.taps;  // taps of the axes behind one
         for (int a = 0; a < 3; ++a) {
           behind /= a == 0 && joined ? 1 : static_cast<int>(p.axis[a].taps.kernel);
@@ -53,14 +53,20 @@ void place_classes(ConvParams& p, bool joined) {
   if (p.resident) p.fills = 1;
 }
 
-void place_taps(ConvParams& p) {
-  p.placed = p.chunks == 1 && p.resident && p.taps + p.class_count <= most_placed &&
-             (p.all_weights || p.stage_tiles == 1 || p.stage_tiles % 2 == 0);
-  if (!p.placed) return;
+void place_taps(ConvParams& p, int joint) {
+  const auto has_taps = [](const Class& c) { return c.taps > 0; };
+  const bool takes_short = p.chunks == 1 && p.resident && (p.last_steps == 2 || p.last_steps == 4) &&
+                           p.taps <= most_placed && p.phases[2] % joint == 0 &&
+                           std::all_of(p.classes, p.classes + p.class_count, has_taps);
+  if (!takes_short) return;
+  if (p.all_weights)
+    p.route = p.last_steps == 2 ? Route::two_steps_stay : Route::four_steps_stay;
+  else
+    p.route = p.last_steps == 2 ? Route::two_steps : Route::four_steps;
   int listed = 0;
   for (int i = 0; i < p.class_count; ++i) {
     Class& c = p.classes[i];
-    c.listed = listed += listed % 2;  // classes begin with pairs
+    c.listed = listed;
     int place = c.place;
     for (int tap = 1; tap <= c.taps; ++tap) {
       p.places[listed++] = place;

@@ -9,8 +9,9 @@ namespace convt::core::cuda::sm90 {
 // The classes of taps; joined: the taps of the first axis are.
 void place_classes(ConvParams& params, bool joined);
 
-// The places of taps, in the order of Walk (products.cuh).
-void place_taps(ConvParams& params);
+// The places of taps, in the order of Walk (products.cuh), and the route, where it is a short one. So many phases along
+// w are summed at once.
+void place_taps(ConvParams& params, int joint);
 
 // What `count` items more are to a block that takes every count-th.
 void place_items(ConvParams& params, int count);

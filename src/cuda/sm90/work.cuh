@@ -57,8 +57,8 @@ __device__ void for_each_class(const ConvParams& p, F&& f) {
 }
 
 __device__ inline Class uniform(const Class& c) {
-  return {uniform(c.taps),   uniform(c.first), uniform(c.weights), uniform(c.along_h), uniform(c.along_w),
-          uniform(c.listed), uniform(c.place), uniform(c.line),    uniform(c.plane)};
+  return {uniform(c.taps),    uniform(c.listed), uniform(c.weights), uniform(c.first), uniform(c.along_h),
+          uniform(c.along_w), uniform(c.phase),  uniform(c.place),   uniform(c.line),  uniform(c.plane)};
 }
 
 // A row of a block, as a position of the tile.
@@ -85,14 +85,14 @@ struct Sums {
   __device__ static int column(int pair, unsigned thread = threadIdx.x) { return pair * 8 + thread % 4 * 2; }
 };
 
-// The output of a row of a block; its image is -1 where there is none.
-__device__ inline Pixel pixel_at(const ConvParams& p, const Item& item, const int (&phase)[3], int block, int row) {
+// The output of a row of a block in a phase; its image is -1 where there is none.
+__device__ inline Pixel pixel_at(const ConvParams& p, const Item& item, int phase, int block, int row) {
   int out[3];
   bool inside = true;
 #pragma unroll
   for (int a = 0; a < 3; ++a) {
     const ConvAxis& axis = p.axis[a];
-    out[a] = (item.tile[a] * axis.tile + position_at(p, block, row, a)) * axis.stride + phase[a];
+    out[a] = (item.tile[a] * axis.tile + position_at(p, block, row, a)) * axis.stride + phase_along(phase, a);
     inside &= out[a] < axis.size;
   }
   return {inside ? item.image : -1, out[0], out[1], out[2]};

@@ -31,6 +31,7 @@ inline float power_of_two(float x) {
   const float power = std::exp2(x);
   return std::fpclassify(power) == FP_SUBNORMAL ? 0.0f : power;
 }
+inline float inverse_root(float x) { return 1.0f / std::sqrt(x); }
 inline float maximum(float a, float b) { return std::isnan(a) || a > b ? a : b; }
 
 template <int count>
