@@ -142,10 +142,11 @@ class HopperConvolver : public Convolver {
   void convolve(const ConvJob& job) const override;
 
  private:
-  std::size_t header() const {
-    const std::size_t shifts = 3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count());
-    return packed_header + (shifts + packed_header - 1) / packed_header * packed_header;
-  }
+  static std::size_t rounded(std::size_t bytes) { return (bytes + packed_header - 1) / packed_header * packed_header; }
+  std::size_t tap_count() const { return static_cast<std::size_t>(g_.tap_count()); }
+  // What is packed: whether weights are finite, by tile of them; shifts; weights.
+  std::size_t shifts_at() const { return rounded(static_cast<std::size_t>(g_.bands * g_.chunks) * tap_count()); }
+  std::size_t header() const { return shifts_at() + rounded(3 * sizeof(int) * tap_count()); }
   double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
   // Behind the weights that other tiles use: those with joined taps.
   std::size_t joined_at() const { return header() + static_cast<std::size_t>(weight_bytes()); }
@@ -211,8 +212,8 @@ std::optional<std::size_t> HopperConvolver::pools(std::size_t begin, std::size_t
 }
 
 void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream) const {
-  p.careful = reinterpret_cast<int*>(packed);
-  p.shifts = reinterpret_cast<int*>(packed + packed_header);
+  p.careful = reinterpret_cast<unsigned char*>(packed);
+  p.shifts = reinterpret_cast<int*>(packed + shifts_at());
   p.weights = packed + header();
   p.joined = tile.way == Way::march ? joined_taps : 1;
   p.taps = g_.tap_count() / p.joined;
@@ -348,8 +349,8 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   place_axes(job, tile, p);
   place_tile(tile, p);
   const std::byte* const packed = job.packed + (tile.way == Way::march ? joined_at() : 0);
-  p.careful = reinterpret_cast<const int*>(packed);
-  p.shifts = reinterpret_cast<const int*>(packed + packed_header);
+  p.careful = packed;
+  p.shifts = reinterpret_cast<const int*>(packed + shifts_at());
   p.weights = packed + header();
   p.taps = g_.tap_count() / (tile.way == Way::march ? joined_taps : 1);
   p.images = static_cast<int>(job.slab.images.size());

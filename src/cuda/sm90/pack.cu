@@ -49,12 +49,15 @@ __device__ E weight_at(const PackParams& p, std::int64_t index) {
     return at<E>(p.kernel, index);
 }
 
-// A block packs one tile.
+// A block packs one tile, and says whether all of it is finite.
 template <class E>
 __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
   const int channels = p.row_bytes / static_cast<int>(sizeof(E)), columns = p.joined * p.band;
   const int tiles = p.taps * p.chunks;
   const int band = static_cast<int>(blockIdx.x) / tiles, tile = static_cast<int>(blockIdx.x) % tiles;
+  __shared__ int careful;
+  if (threadIdx.x == 0) careful = 0;
+  __syncthreads();
   const TileOf of = tile_of(p, tile);
   if (band == 0 && of.chunk == 0 && threadIdx.x < 3)
     p.shifts[(of.first + of.index) * 3 + threadIdx.x] = of.shift[threadIdx.x];
@@ -72,21 +75,25 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
       if (i < columns * channels && in < p.in_channels && out < p.out_channels)
         weight[k] = weight_at<E>(p, (static_cast<std::int64_t>(in) * p.out_channels + out) * p.taps * p.joined + tap);
     }
-    bool careful = false;
+    bool all_finite = true;
 #pragma unroll
     for (int k = 0; k < each; ++k) {
       const int i = first + k * block_threads;
-      careful |= !isfinite(to_real(weight[k]));
+      all_finite &= isfinite(to_real(weight[k])) != 0;
       if (i < columns * channels) to[weight_place<E>(i / channels, i % channels, p.row_bytes)] = weight[k];
     }
-    if (careful) atomicOr(p.careful, 1);
+    if (!all_finite) atomicOr(&careful, 1);
   }
+  __syncthreads();
+  const int own = blockIdx.x, last = static_cast<int>(gridDim.x) - 1;
+  if (threadIdx.x == 0) p.careful[own] = careful != 0 ? 1 : 0;
+  if (own == last && own + 1 + static_cast<int>(threadIdx.x) < careful_loads(last + 1) * 16)
+    p.careful[own + 1 + threadIdx.x] = 0;
 }
 
 }  // namespace
 
 void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream) {
-  check(cudaMemsetAsync(p.careful, 0, sizeof(int), stream), "cudaMemsetAsync");
   const auto kernel = element == CONVT_F32   ? pack_kernel<float>
                       : element == CONVT_F16 ? pack_kernel<convt_f16>
                                              : pack_kernel<convt_bf16>;

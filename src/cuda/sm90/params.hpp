@@ -28,6 +28,10 @@ inline constexpr int most_cluster = 2;  // blocks
 inline constexpr int barrier_bytes = 2 * (most_slots + most_stages + 1) * 8;
 inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, beside barriers
 
+// Packing leaves a byte for each tile of weights, not 0 where some weight of it is not finite, and zeros behind the
+// last one, as many as make whole loads of 16 bytes: so many loads.
+CONVT_FN constexpr int careful_loads(int tiles) { return (tiles + 15) / 16; }
+
 // Results on their way to the output, [channel][position] (staged.cuh): lines are so far apart that a warp's stores
 // meet all banks.
 inline constexpr int wide_pitch = 2 * wide_positions + 8;
@@ -124,8 +128,8 @@ struct ConvParams {
   bool units = false;  // a pixel's channels are neighbours, in whole units of 16 bytes, at addresses that divide by 16
   bool pairs = false;  // of 2 bytes: lines along w are dense, and begin and end at addresses that divide by 4
   ConvAxis axis[3];
-  const int* careful = nullptr;  // not 0: some weight is not finite
-  const int* shifts = nullptr;   // by tap, along d, h and w
+  const void* careful = nullptr;  // careful_loads() of bands * taps * chunks tiles
+  const int* shifts = nullptr;    // by tap, along d, h and w
   // [band][class][chunk][tap][output channel][row_bytes], swizzled; where tiles march, the taps along their axis are
   // joined: [chunk][tap of the other axes][joined tap][output channel][row_bytes].
   const void* weights = nullptr;
@@ -191,7 +195,8 @@ struct PackParams {
   const void* kernel = nullptr;
   convt_dtype dtype = CONVT_F32;
   void* weights = nullptr;
-  int *careful = nullptr, *shifts = nullptr;
+  unsigned char* careful = nullptr;  // as ConvParams has it
+  int* shifts = nullptr;
   PackPhase phases[3][most_stride];
   int extent[3] = {1, 1, 1};  // of the kernel, without joined taps
   int in_channels = 1, out_channels = 1, band = 8, bands = 1, row_bytes = 128, chunks = 1;

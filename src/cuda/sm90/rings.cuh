@@ -22,6 +22,17 @@ struct Shared {
   __device__ std::uint32_t staged_empty() const { return staged_full() + 8; }
 };
 
+// Whether some weight is not finite. By all threads of a warp.
+__device__ inline bool must_be_careful(const ConvParams& p) {
+  const auto* const tiles = static_cast<const uint4*>(p.careful);
+  int thread = threadIdx.x;
+  forget(thread);  // or its lane is kept
+  unsigned some = 0;
+  for (int i = thread % warp_threads; i < careful_loads(p.bands * p.taps * p.chunks); i += warp_threads)
+    some |= tiles[i].x | tiles[i].y | tiles[i].z | tiles[i].w;
+  return __any_sync(~0U, some != 0) != 0;
+}
+
 // A block's shared memory: halo slots, stages of weights, items, places of results, and what is behind.
 struct Memory {
   unsigned char *slots, *items, *places, *behind;
@@ -35,7 +46,7 @@ struct Memory {
     places = items + item_warps * item_bytes;
     behind = places + place_bytes;
     shared = {place_of(shared_address(slots)), place_of(shared_address(weights)), shared_address(weights),
-              shared_address(shared_words<barrier_bytes / 8>()), __any_sync(~0U, *p.careful != 0) != 0};
+              shared_address(shared_words<barrier_bytes / 8>()), must_be_careful(p)};
     if (place_bytes == 0) return;
     // Broadcast, or the compiler finds them again wherever they are used.
     shared.halo = uniform(shared.halo);
