@@ -138,7 +138,7 @@ class HopperConvolver : public Convolver {
   double packed_bytes() const override {
     return (static_cast<double>(header()) + weight_bytes()) * (choice_.quick.way == Way::march ? 2 : 1);
   }
-  void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const override;
+  void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override;
   void convolve(const ConvJob& job) const override;
 
  private:
@@ -150,7 +150,7 @@ class HopperConvolver : public Convolver {
   double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
   // Behind the weights that other tiles use: those with joined taps.
   std::size_t joined_at() const { return header() + static_cast<std::size_t>(weight_bytes()); }
-  void pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream) const;
+  void pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream, bool early) const;
   bool folds(const Step& step) const;
   std::size_t short_steps(std::size_t begin, std::size_t end) const;  // of the program's, that make a short chain
   void place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const;
@@ -211,7 +211,8 @@ std::optional<std::size_t> HopperConvolver::pools(std::size_t begin, std::size_t
   return short_steps(pool + 1, end);
 }
 
-void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream) const {
+void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream,
+                              bool early) const {
   p.careful = reinterpret_cast<unsigned char*>(packed);
   p.shifts = reinterpret_cast<int*>(packed + shifts_at());
   p.weights = packed + header();
@@ -227,10 +228,10 @@ void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed,
     }
   }
   if (p.joined > 1) p.extent[0] = p.phases[0][0].count = 1;
-  launch_pack(p, program_->asked->dtype, stream);
+  launch_pack(p, program_->asked->dtype, stream, early);
 }
 
-void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const {
+void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const {
   PackParams p;
   p.kernel = kernel;
   p.dtype = dtype;
@@ -241,8 +242,8 @@ void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, 
   p.row_bytes = g_.row_bytes;
   p.chunks = g_.chunks;
   auto* const to = static_cast<std::byte*>(packed);
-  pack_as(choice_.strip, p, to, stream);
-  if (choice_.quick.way == Way::march) pack_as(choice_.quick, p, to + joined_at(), stream);
+  pack_as(choice_.strip, p, to, stream, early);
+  if (choice_.quick.way == Way::march) pack_as(choice_.quick, p, to + joined_at(), stream, true);
 }
 
 void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const {
@@ -382,7 +383,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   place_classes(p, tile.way == Way::march);
   place_taps(p);
   place_items(p, grid);
-  const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared)};
+  const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared), job.early};
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;
   run(tile.way, g_.columns, p, how);
 }

@@ -22,16 +22,16 @@ struct KernelKind {
 
 // Blocks of a cluster run at the same time, next to each other.
 inline void launch_cluster(void (*kernel)(ConvParams), const Team& team, const ConvParams& params, const Launch& how) {
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(params.cluster), 1, 1};
+  cudaLaunchAttribute attributes[2] = {{}, begins_early()};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {static_cast<unsigned>(params.cluster), 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(how.grid);
   config.blockDim = dim3(static_cast<unsigned>(team.threads()));
   config.dynamicSmemBytes = how.shared;
   config.stream = how.stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = how.early ? 2 : 1;
   check(cudaLaunchKernelEx(&config, kernel, params), "Hopper's convolution");
 }
 

@@ -49,9 +49,10 @@ __device__ E weight_at(const PackParams& p, std::int64_t index) {
     return at<E>(p.kernel, index);
 }
 
-// A block packs one tile, and says whether all of it is finite.
+// A block packs one tile, and says whether all of it is finite. What a kernel just before writes is not read.
 template <class E>
 __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
+  let_next_begin();
   const int channels = p.row_bytes / static_cast<int>(sizeof(E)), columns = p.joined * p.band;
   const int tiles = p.taps * p.chunks;
   const int band = static_cast<int>(blockIdx.x) / tiles, tile = static_cast<int>(blockIdx.x) % tiles;
@@ -89,15 +90,17 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
   if (threadIdx.x == 0) p.careful[own] = careful != 0 ? 1 : 0;
   if (own == last && own + 1 + static_cast<int>(threadIdx.x) < careful_loads(last + 1) * 16)
     p.careful[own + 1 + threadIdx.x] = 0;
+  wait_for_kernel_before();
 }
 
 }  // namespace
 
-void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream) {
+void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream, bool early) {
   const auto kernel = element == CONVT_F32   ? pack_kernel<float>
                       : element == CONVT_F16 ? pack_kernel<convt_f16>
                                              : pack_kernel<convt_bf16>;
-  launch(kernel, "the kernel that packs weights", {static_cast<unsigned>(p.bands * p.taps * p.chunks), stream, 0}, p);
+  launch(kernel, "the kernel that packs weights",
+         {static_cast<unsigned>(p.bands * p.taps * p.chunks), stream, 0, early}, p);
 }
 
 }  // namespace convt::core::cuda::sm90
