@@ -126,7 +126,9 @@ bool is_paired(const View& to, const ConvAxis& axis, int channels) {
 class HopperConvolver : public Convolver {
  public:
   HopperConvolver(std::shared_ptr<const Program> program, const DeviceProperties& device, const Choice& choice)
-      : program_(std::move(program)), device_(device), choice_(choice), g_(choice_.geometry) {}
+      : program_(std::move(program)), device_(device), choice_(choice), g_(choice_.geometry) {
+    only_marches_ = choice_.quick.way == Way::march && is_short();
+  }
 
   std::int64_t mixed_channels() const override { return g_.columns; }
   std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const override;
@@ -136,7 +138,8 @@ class HopperConvolver : public Convolver {
   }
   std::string explain(bool pools) const override;
   double packed_bytes() const override {
-    return (static_cast<double>(header()) + weight_bytes()) * (choice_.quick.way == Way::march ? 2 : 1);
+    const bool both = choice_.quick.way == Way::march && !only_marches_;
+    return (static_cast<double>(header()) + weight_bytes()) * (both ? 2 : 1);
   }
   void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override;
   void convolve(const ConvJob& job) const override;
@@ -148,11 +151,18 @@ class HopperConvolver : public Convolver {
   std::size_t shifts_at() const { return rounded(static_cast<std::size_t>(g_.bands * g_.chunks) * tap_count()); }
   std::size_t header() const { return shifts_at() + rounded(3 * sizeof(int) * tap_count()); }
   double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
-  // Behind the weights that other tiles use: those with joined taps.
-  std::size_t joined_at() const { return header() + static_cast<std::size_t>(weight_bytes()); }
+  // Those with joined taps, behind the weights that other tiles use.
+  std::size_t joined_at() const { return only_marches_ ? 0 : header() + static_cast<std::size_t>(weight_bytes()); }
   void pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream, bool early) const;
   bool folds(const Step& step) const;
   std::size_t short_steps(std::size_t begin, std::size_t end) const;  // of the program's, that make a short chain
+  // Whether all of the program is one: each launch has all of it behind it, and stores to the output.
+  bool is_short() const {
+    const std::size_t count = program_->steps.size();
+    const Descriptor& asked = *program_->asked;
+    return short_steps(0, count) == count &&
+           has_near_results(strides_of(asked.output_layout, asked.output), program_->convolution.stride);
+  }
   void place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const;
   void place_tile(const Tile& tile, ConvParams& p) const;
 
@@ -160,6 +170,7 @@ class HopperConvolver : public Convolver {
   DeviceProperties device_;
   Choice choice_;
   const Geometry& g_;
+  bool only_marches_ = false;  // whatever the launch: nobody uses other weights
 };
 
 std::string HopperConvolver::explain(bool pools) const {
@@ -242,8 +253,8 @@ void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, 
   p.row_bytes = g_.row_bytes;
   p.chunks = g_.chunks;
   auto* const to = static_cast<std::byte*>(packed);
-  pack_as(choice_.strip, p, to, stream, early);
-  if (choice_.quick.way == Way::march) pack_as(choice_.quick, p, to + joined_at(), stream, true);
+  if (!only_marches_) pack_as(choice_.strip, p, to, stream, early);
+  if (choice_.quick.way == Way::march) pack_as(choice_.quick, p, to + joined_at(), stream, early || !only_marches_);
 }
 
 void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const {
@@ -325,7 +336,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
                      : !quick            ? choice_.strip
                      : narrow            ? choice_.narrow
                                          : choice_.quick;
-  assert(quick || job.pool == nullptr);
+  assert(quick || (job.pool == nullptr && !only_marches_));
   if (job.pool != nullptr) {
     const bool max = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what));
     p.fold.kind = max && job.chain.count == 0 ? Fold::max_of_sums
