@@ -146,10 +146,12 @@ class HopperConvolver : public Convolver {
 
  private:
   static std::size_t rounded(std::size_t bytes) { return (bytes + packed_header - 1) / packed_header * packed_header; }
-  std::size_t tap_count() const { return static_cast<std::size_t>(g_.tap_count()); }
-  // What is packed: whether weights are finite, by tile of them; shifts; weights.
-  std::size_t shifts_at() const { return rounded(static_cast<std::size_t>(g_.bands * g_.chunks) * tap_count()); }
-  std::size_t header() const { return shifts_at() + rounded(3 * sizeof(int) * tap_count()); }
+  int pieces() const { return static_cast<int>(ceil_div(g_.columns * g_.tap_count(), packed_rows)); }
+  // What is packed: whether weights are finite, by piece of them; shifts; weights.
+  std::size_t shifts_at() const { return rounded(static_cast<std::size_t>(g_.bands * g_.chunks * pieces())); }
+  std::size_t header() const {
+    return shifts_at() + rounded(3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count()));
+  }
   double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
   // Those with joined taps, behind the weights that other tiles use.
   std::size_t joined_at() const { return only_marches_ ? 0 : header() + static_cast<std::size_t>(weight_bytes()); }
@@ -229,6 +231,7 @@ void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed,
   p.weights = packed + header();
   p.joined = tile.way == Way::march ? joined_taps : 1;
   p.taps = g_.tap_count() / p.joined;
+  p.pieces = pieces();
   for (std::size_t a = 0; a < 3; ++a) {
     const TapAxis& axis = g_.taps[tile.order[a]];
     p.extent[a] = static_cast<int>(axis.kernel);
@@ -242,10 +245,11 @@ void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed,
   launch_pack(p, program_->asked->dtype, stream, early);
 }
 
-void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const {
+void HopperConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype, void* packed, cudaStream_t stream,
+                           bool early) const {
+  assert(dtype == program_->asked->dtype);
   PackParams p;
   p.kernel = kernel;
-  p.dtype = dtype;
   p.in_channels = g_.in_channels;
   p.out_channels = g_.out_channels;
   p.band = g_.columns;
@@ -362,6 +366,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   place_tile(tile, p);
   const std::byte* const packed = job.packed + (tile.way == Way::march ? joined_at() : 0);
   p.careful = packed;
+  p.careful_loads = careful_loads(g_.bands * g_.chunks * pieces());
   p.shifts = reinterpret_cast<const int*>(packed + shifts_at());
   p.weights = packed + header();
   p.taps = g_.tap_count() / (tile.way == Way::march ? joined_taps : 1);

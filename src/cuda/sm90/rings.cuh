@@ -29,7 +29,7 @@ __device__ inline bool must_be_careful(const ConvParams& p) {
   int thread = threadIdx.x;
   forget(thread);  // or its lane is kept
   unsigned some = 0;
-  for (int i = thread % warp_threads; i < careful_loads(p.bands * p.taps * p.chunks); i += warp_threads)
+  for (int i = thread % warp_threads; i < p.careful_loads; i += warp_threads)
     some |= tiles[i].x | tiles[i].y | tiles[i].z | tiles[i].w;
   return __any_sync(~0U, some != 0) != 0;
 }
