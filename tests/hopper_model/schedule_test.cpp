@@ -33,7 +33,7 @@ class Rounds : public Convolver {
   }
   std::string explain(bool pools) const override { return pools ? "pools" : "does not pool"; }
   double packed_bytes() const override { return 0; }
-  void pack(const void*, convt_dtype, void*, cudaStream_t) const override {}
+  void pack(const void*, convt_dtype, void*, cudaStream_t, bool) const override {}
   void convolve(const ConvJob&) const override {}
 
  private:

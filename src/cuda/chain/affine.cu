@@ -3,6 +3,7 @@
 #include "cuda/chain/element.cuh"
 #include "cuda/chain/launchers.hpp"
 #include "cuda/chain/ops.cuh"
+#include "cuda/common/instructions.cuh"
 #include "plan/line.hpp"
 
 namespace convt::core::cuda {
@@ -44,6 +45,7 @@ __device__ double sum_of_block(double own) {
 // One block. Lines stay in memory between parts; a reduction leaves that of channel 0.
 template <class T>
 __global__ void affine_kernel(const __grid_constant__ AffineParams p) {
+  let_next_begin();
   int channels = p.channels;
   for (int c = threadIdx.x; p.first && c < channels; c += block_threads) {
     p.lines[2 * c] = 1;

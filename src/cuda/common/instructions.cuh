@@ -16,4 +16,11 @@ __device__ void sync_some() {
   asm volatile("bar.sync %0, %1;" ::"n"(barrier), "n"(threads) : "memory");
 }
 
+// The next kernel of the stream may begin, if it was launched to begin early, when all blocks have said so.
+__device__ inline void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 }  // namespace convt::core::cuda

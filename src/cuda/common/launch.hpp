@@ -16,13 +16,30 @@ struct Launch {
   unsigned grid = 1;
   cudaStream_t stream = nullptr;
   std::size_t shared = 0;  // bytes of dynamic shared memory
+  // It may begin before the kernel that was launched on the stream just before has ended, if that one lets it
+  // (let_next_begin()). It waits itself for what it needs of that one, and always before it ends, so that whoever waits
+  // for it waits for both. What came before both has ended: the first of such a row of kernels does not begin early.
+  bool early = false;
 };
+inline cudaLaunchAttribute begins_early() {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  return attribute;
+}
 
 template <class Params>
 void launch(void (*kernel)(Params), const char* name, const Launch& how, const Params& params) {
   static_assert(sizeof(Params) <= 4096);
-  void* arguments[] = {const_cast<Params*>(&params)};
-  check(cudaLaunchKernel(kernel, dim3(how.grid), dim3(block_threads), arguments, how.shared, how.stream), name);
+  cudaLaunchAttribute early = begins_early();
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(how.grid);
+  config.blockDim = dim3(block_threads);
+  config.dynamicSmemBytes = how.shared;
+  config.stream = how.stream;
+  config.attrs = &early;
+  config.numAttrs = how.early ? 1 : 0;
+  check(cudaLaunchKernelEx(&config, kernel, params), name);
 }
 
 // Blocks for `count` items, `each` per block, at most `most`: kernels that may get fewer loop.

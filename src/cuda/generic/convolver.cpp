@@ -45,7 +45,7 @@ class PlainConvolver : public Convolver {
                                                     static_cast<double>(padded_rows_) *
                                                     static_cast<double>(volume(c.kernel));
   }
-  void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const override;
+  void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override;
   void convolve(const ConvJob& job) const override;
 
  private:
@@ -127,7 +127,7 @@ double PlainConvolver<T>::seconds(std::int64_t images, const Axes& box, bool) co
 }
 
 template <class T>
-void PlainConvolver<T>::pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const {
+void PlainConvolver<T>::pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool) const {
   const Convolution& c = program_->convolution;
   PackParams params;
   params.kernel = kernel;

@@ -24,6 +24,7 @@ struct ConvJob {
   const Step* pool = nullptr;
   Chain behind;
   cudaStream_t stream = nullptr;
+  bool early = false;  // constants or packing of this call are what the stream did last; it may begin meanwhile
 };
 
 class Convolver {
@@ -48,7 +49,8 @@ class Convolver {
 
   // From a kernel as the program convolves with it: the asked one, or a changed one in `dtype`.
   virtual double packed_bytes() const = 0;
-  virtual void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const = 0;
+  // early: it may begin before the stream's last kernel has ended, which has nothing to do with `kernel`.
+  virtual void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const = 0;
   virtual void convolve(const ConvJob& job) const = 0;
 };
 

@@ -4,6 +4,7 @@
 #include "cuda/generic/executable.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/division.hpp"
 #include "base/dtype.hpp"
@@ -33,11 +34,11 @@ class GenericExecutable : public Executable {
 
   static constexpr convt_dtype real = sizeof(T) == sizeof(double) ? CONVT_F64 : CONVT_F32;
 
-  void pack(const void* kernel, void* changed, void* packed, cudaStream_t stream) const;
+  void pack(const void* kernel, void* changed, void* packed, cudaStream_t stream, bool early) const;
   void prepare(Frame& frame) const;
-  void run_pass(const Frame& frame, const Flight& flight) const;
-  void run_stage(const Frame& frame, const Spot& spot, const Stage& stage) const;
-  void convolve(const Frame& frame, const Spot& spot, const Stage& stage) const;
+  void run_pass(Frame& frame, const Flight& flight) const;
+  void run_stage(Frame& frame, const Spot& spot, const Stage& stage) const;
+  void convolve(Frame& frame, const Spot& spot, const Stage& stage) const;
   void run_chain(const Frame& frame, const Spot& spot, const Stage& stage) const;
   void measure(const Frame& frame, const Flight& flight, const RegionSums& values, const Slab& slab) const;
   void finish(const Frame& frame, const Flight& flight) const;
@@ -57,6 +58,7 @@ struct GenericExecutable<T>::Frame {
   cudaStream_t stream = nullptr;
   std::byte* workspace = nullptr;
   const std::byte* packed = nullptr;
+  bool just_prepared = false;  // prepare()'s kernels are what the stream did last
 
   void* at(Place place) const { return workspace + place; }
 };
@@ -90,13 +92,14 @@ void GenericExecutable<T>::pack_kernel(const void* kernel, void* stream_handle) 
     fresh = DeviceMemory(device_, s_->packed_size);
   else
     check(cudaDeviceSynchronize(), "waiting for executions that read the packed kernel");
-  pack(kernel, changed.data(), fresh.data() == nullptr ? packed_.data() : fresh.data(), stream);
+  pack(kernel, changed.data(), fresh.data() == nullptr ? packed_.data() : fresh.data(), stream, false);
   check(cudaStreamSynchronize(stream), "packing the kernel");
   if (fresh.data() != nullptr) packed_ = std::move(fresh);
 }
 
 template <class T>
-void GenericExecutable<T>::pack(const void* kernel, void* changed, void* packed, cudaStream_t stream) const {
+void GenericExecutable<T>::pack(const void* kernel, void* changed, void* packed, cudaStream_t stream,
+                                bool early) const {
   const Program& program = *s_->program;
   const Convolution &c = program.convolution, &asked = program.asked->convolution;
   convt_dtype dtype = program.asked->dtype;
@@ -117,7 +120,7 @@ void GenericExecutable<T>::pack(const void* kernel, void* changed, void* packed,
     kernel = changed;
     dtype = real;
   }
-  s_->convolver->pack(kernel, dtype, packed, stream);
+  s_->convolver->pack(kernel, dtype, packed, stream, early && !change.any());
 }
 
 template <class T>
@@ -142,14 +145,16 @@ void GenericExecutable<T>::prepare(Frame& frame) const {
       const Schedule::StepPlaces& of = s_->steps[i];
       evaluate_affine<T>(program, *affine, frame.call,
                          {static_cast<double*>(frame.at(of.lines)), frame.at(of.a), frame.at(of.b)});
+      frame.just_prepared = true;
     }
   if (frame.packed != nullptr) return;
-  pack(frame.call.kernel, frame.at(s_->changed), frame.at(s_->packed), frame.stream);
+  pack(frame.call.kernel, frame.at(s_->changed), frame.at(s_->packed), frame.stream, frame.just_prepared);
+  frame.just_prepared = true;
   frame.packed = static_cast<const std::byte*>(frame.at(s_->packed));
 }
 
 template <class T>
-void GenericExecutable<T>::run_pass(const Frame& frame, const Flight& flight) const {
+void GenericExecutable<T>::run_pass(Frame& frame, const Flight& flight) const {
   const PassPlan& plan = flight.plan;
   if (plan.sums_slabs() && plan.pass.sink == Pass::Sink::moments) {
     // A slab may be the first of some of its regions and not of others: all begin with no elements.
@@ -157,6 +162,7 @@ void GenericExecutable<T>::run_pass(const Frame& frame, const Flight& flight) co
     check(cudaMemsetAsync(frame.at(s_->steps[plan.pass.end].sums), 0,
                           static_cast<std::size_t>(regions) * sizeof(Moments), frame.stream),
           "cudaMemsetAsync");
+    frame.just_prepared = false;
   }
   for (std::int64_t first = flight.images.begin; first < flight.images.end; first += plan.images)
     for (std::size_t tile = 0; tile < plan.tiles(); ++tile) {
@@ -183,7 +189,7 @@ void GenericExecutable<T>::run_pass(const Frame& frame, const Flight& flight) co
 }
 
 template <class T>
-void GenericExecutable<T>::run_stage(const Frame& frame, const Spot& spot, const Stage& stage) const {
+void GenericExecutable<T>::run_stage(Frame& frame, const Spot& spot, const Stage& stage) const {
   if (stage.convolves)
     convolve(frame, spot, stage);
   else
@@ -206,9 +212,10 @@ Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, std
 }
 
 template <class T>
-void GenericExecutable<T>::convolve(const Frame& frame, const Spot& spot, const Stage& stage) const {
+void GenericExecutable<T>::convolve(Frame& frame, const Spot& spot, const Stage& stage) const {
   const bool pools = stage.fused != Stage::no_pool;
   ConvJob job{frame.call.input, frame.packed, spot.slab(0), sink(frame, spot, stage), {}, nullptr, {}, frame.stream};
+  job.early = std::exchange(frame.just_prepared, false);
   job.chain = bind_chain(frame, spot, stage.begin, pools ? stage.fused : stage.end);
   if (pools) {
     job.pool = &s_->program->steps[stage.fused];

@@ -230,10 +230,11 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
   constexpr int streamer = team.first_writer() - warp_threads;   // the first thread of the producers' last warp
   constexpr int loads = team.producer_registers < 80 ? 16 : 32;  // that a producer has under way
   const int tile_bytes = Kind::columns * p.row_bytes;
-  const Memory memory(p, tile_bytes, team.item_warps(), Kind::place_bytes);
-  const Shared& shared = memory.shared;
+  Memory memory(p, tile_bytes, team.item_warps(), Kind::place_bytes);
+  Shared& shared = memory.shared;
   if (threadIdx.x == 0) init_barriers(p, shared, team.halo_warps(), team.consumer_warps(), team.writers * group_warps);
   sync_blocks(p);
+  shared.careful = must_be_careful(p);
   if (threadIdx.x >= team.first_writer()) {
     if constexpr (Kind::wide) {
       give_registers<team.writer_registers>();

@@ -127,7 +127,9 @@ bool is_paired(const View& to, const ConvAxis& axis, int channels) {
 class HopperConvolver : public Convolver {
  public:
   HopperConvolver(std::shared_ptr<const Program> program, const DeviceProperties& device, const Choice& choice)
-      : program_(std::move(program)), device_(device), choice_(choice), g_(choice_.geometry) {}
+      : program_(std::move(program)), device_(device), choice_(choice), g_(choice_.geometry) {
+    only_marches_ = choice_.quick.way == Way::march && is_short();
+  }
 
   std::int64_t mixed_channels() const override { return g_.columns; }
   std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const override;
@@ -137,22 +139,33 @@ class HopperConvolver : public Convolver {
   }
   std::string explain(bool pools) const override;
   double packed_bytes() const override {
-    return (static_cast<double>(header()) + weight_bytes()) * (choice_.quick.way == Way::march ? 2 : 1);
+    const bool both = choice_.quick.way == Way::march && !only_marches_;
+    return (static_cast<double>(header()) + weight_bytes()) * (both ? 2 : 1);
   }
-  void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const override;
+  void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override;
   void convolve(const ConvJob& job) const override;
 
  private:
+  static std::size_t rounded(std::size_t bytes) { return (bytes + packed_header - 1) / packed_header * packed_header; }
+  int pieces() const { return static_cast<int>(ceil_div(g_.columns * g_.tap_count(), packed_rows)); }
+  // What is packed: whether weights are finite, by piece of them; shifts; weights.
+  std::size_t shifts_at() const { return rounded(static_cast<std::size_t>(g_.bands * g_.chunks * pieces())); }
   std::size_t header() const {
-    const std::size_t shifts = 3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count());
-    return packed_header + (shifts + packed_header - 1) / packed_header * packed_header;
+    return shifts_at() + rounded(3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count()));
   }
   double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
-  // Behind the weights that other tiles use: those with joined taps.
-  std::size_t joined_at() const { return header() + static_cast<std::size_t>(weight_bytes()); }
-  void pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream) const;
+  // Those with joined taps, behind the weights that other tiles use.
+  std::size_t joined_at() const { return only_marches_ ? 0 : header() + static_cast<std::size_t>(weight_bytes()); }
+  void pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream, bool early) const;
   bool folds(const Step& step) const;
   std::size_t short_steps(std::size_t begin, std::size_t end) const;  // of the program's, that make a short chain
+  // Whether all of the program is one: each launch has all of it behind it, and stores to the output.
+  bool is_short() const {
+    const std::size_t count = program_->steps.size();
+    const Descriptor& asked = *program_->asked;
+    return short_steps(0, count) == count &&
+           has_near_results(strides_of(asked.output_layout, asked.output), program_->convolution.stride);
+  }
   void place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const;
   void place_tile(const Tile& tile, ConvParams& p) const;
 
@@ -160,6 +173,7 @@ class HopperConvolver : public Convolver {
   DeviceProperties device_;
   Choice choice_;
   const Geometry& g_;
+  bool only_marches_ = false;  // whatever the launch: nobody uses other weights
 };
 
 std::string HopperConvolver::explain(bool pools) const {
@@ -211,12 +225,14 @@ std::optional<std::size_t> HopperConvolver::pools(std::size_t begin, std::size_t
   return short_steps(pool + 1, end);
 }
 
-void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream) const {
-  p.careful = reinterpret_cast<int*>(packed);
-  p.shifts = reinterpret_cast<int*>(packed + packed_header);
+void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream,
+                              bool early) const {
+  p.careful = reinterpret_cast<unsigned char*>(packed);
+  p.shifts = reinterpret_cast<int*>(packed + shifts_at());
   p.weights = packed + header();
   p.joined = tile.way == Way::march ? joined_taps : 1;
   p.taps = g_.tap_count() / p.joined;
+  p.pieces = pieces();
   for (std::size_t a = 0; a < 3; ++a) {
     const TapAxis& axis = g_.taps[tile.order[a]];
     p.extent[a] = static_cast<int>(axis.kernel);
@@ -227,13 +243,14 @@ void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed,
     }
   }
   if (p.joined > 1) p.extent[0] = p.phases[0][0].count = 1;
-  launch_pack(p, program_->asked->dtype, stream);
+  launch_pack(p, program_->asked->dtype, stream, early);
 }
 
-void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream) const {
+void HopperConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype, void* packed, cudaStream_t stream,
+                           bool early) const {
+  assert(dtype == program_->asked->dtype);
   PackParams p;
   p.kernel = kernel;
-  p.dtype = dtype;
   p.in_channels = g_.in_channels;
   p.out_channels = g_.out_channels;
   p.band = g_.columns;
@@ -241,8 +258,8 @@ void HopperConvolver::pack(const void* kernel, convt_dtype dtype, void* packed, 
   p.row_bytes = g_.row_bytes;
   p.chunks = g_.chunks;
   auto* const to = static_cast<std::byte*>(packed);
-  pack_as(choice_.strip, p, to, stream);
-  if (choice_.quick.way == Way::march) pack_as(choice_.quick, p, to + joined_at(), stream);
+  if (!only_marches_) pack_as(choice_.strip, p, to, stream, early);
+  if (choice_.quick.way == Way::march) pack_as(choice_.quick, p, to + joined_at(), stream, early || !only_marches_);
 }
 
 void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const {
@@ -324,7 +341,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
                      : !quick            ? choice_.strip
                      : narrow            ? choice_.narrow
                                          : choice_.quick;
-  assert(quick || job.pool == nullptr);
+  assert(quick || (job.pool == nullptr && !only_marches_));
   if (job.pool != nullptr) {
     const bool max = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what));
     p.fold.kind = max && job.chain.count == 0 ? Fold::max_of_sums
@@ -354,8 +371,9 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   place_axes(job, tile, p);
   place_tile(tile, p);
   const std::byte* const packed = job.packed + (tile.way == Way::march ? joined_at() : 0);
-  p.careful = reinterpret_cast<const int*>(packed);
-  p.shifts = reinterpret_cast<const int*>(packed + packed_header);
+  p.careful = packed;
+  p.careful_loads = careful_loads(g_.bands * g_.chunks * pieces());
+  p.shifts = reinterpret_cast<const int*>(packed + shifts_at());
   p.weights = packed + header();
   p.taps = g_.tap_count() / (tile.way == Way::march ? joined_taps : 1);
   p.images = static_cast<int>(job.slab.images.size());
@@ -387,7 +405,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   place_classes(p, tile.way == Way::march);
   place_taps(p, tile.way == Way::paired ? 2 : 1);
   place_items(p, grid);
-  const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared)};
+  const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared), job.early};
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;
   run(tile.way, g_.columns, p, how);
 }

@@ -65,6 +65,10 @@ __device__ inline float maximum(float a, float b) {
   return larger;
 }
 
+// In a kernel that was launched to begin early: until the one before it on the stream has ended, and all that it wrote
+// can be read.
+__device__ inline void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 // Shared memory that every launch has, whatever it asks for.
 template <int count>
 __device__ std::uint64_t* shared_words() {

@@ -2,7 +2,9 @@
 // Which kernel a way and a number of columns are, and its launch.
 #pragma once
 
+#include <atomic>
 #include <cassert>
+#include <cstdint>
 
 #include "cuda/sm90/march.cuh"
 
@@ -22,16 +24,16 @@ struct KernelKind {
 
 // Blocks of a cluster run at the same time, next to each other.
 inline void launch_cluster(void (*kernel)(ConvParams), const Team& team, const ConvParams& params, const Launch& how) {
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(params.cluster), 1, 1};
+  cudaLaunchAttribute attributes[2] = {{}, begins_early()};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {static_cast<unsigned>(params.cluster), 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(how.grid);
   config.blockDim = dim3(static_cast<unsigned>(team.threads()));
   config.dynamicSmemBytes = how.shared;
   config.stream = how.stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = how.early ? 2 : 1;
   check(cudaLaunchKernelEx(&config, kernel, params), "Hopper's convolution");
 }
 
@@ -43,14 +45,24 @@ constexpr auto* kernel_of() {
     return conv_kernel<Kind>;
 }
 
+// The kernel may use all shared memory of a block: said once for each device, the same by all threads that are first.
+template <class Kind>
+void allow_shared() {
+  static std::atomic<std::uint64_t> allowed{0};  // devices, by bits
+  int device = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  const std::uint64_t own = device < 64 ? std::uint64_t{1} << device : 0;
+  if ((allowed.load(std::memory_order_acquire) & own) != 0) return;
+  check(cudaFuncSetAttribute(kernel_of<Kind>(), cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
+        "the shared memory of Hopper's convolution");
+  allowed.fetch_or(own, std::memory_order_release);
+}
+
 template <class Kind>
 void launch_kind(const ConvParams& params, const Launch& how) {
   static_assert(sizeof params <= 32764);  // since CUDA 12.1
-  constexpr auto* kernel = kernel_of<Kind>();
-  // The same for every launch: other threads launch this kernel too.
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
-        "the shared memory of Hopper's convolution");
-  launch_cluster(kernel, Kind::team, params, how);
+  allow_shared<Kind>();
+  launch_cluster(kernel_of<Kind>(), Kind::team, params, how);
 }
 
 template <class E, Format format, int n>

@@ -65,6 +65,7 @@ void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Laun
 void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_bf16(Way way, int columns, const ConvParams& params, const Launch& how);
 
-void launch_pack(const PackParams& params, convt_dtype element, cudaStream_t stream);
+// early: as Launch has it.
+void launch_pack(const PackParams& params, convt_dtype element, cudaStream_t stream, bool early);
 
 }  // namespace convt::core::cuda::sm90

@@ -251,10 +251,11 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 template <class Kind>
 __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __grid_constant__ ConvParams p) {
   const int tile_bytes = joined_taps * Kind::columns * p.row_bytes;
-  const Memory memory(p, tile_bytes, march_team.item_warps());
+  Memory memory(p, tile_bytes, march_team.item_warps());
   if (threadIdx.x == 0)
     init_barriers(p, memory.shared, march_warps, march_team.consumer_warps(), march_team.writers * group_warps);
   __syncthreads();
+  memory.shared.careful = must_be_careful(p);
   if (threadIdx.x >= march_team.first_writer()) {
     give_registers<Kind::team.writer_registers>();
     using E = typename Kind::Element;

@@ -6,91 +6,115 @@
 namespace convt::core::cuda::sm90 {
 namespace {
 
-// The class of a tile, the tile's place in it, and the tap: [class][chunk][tap].
-struct TileOf {
-  int chunk, tap;    // tap: row-major, of the kernel
-  int first, index;  // first tap of the class, and the tap's place in it
+// Where the weights of a tap are, joined ones aside: their tile, of a band's [class][chunk][tap], and the tap's place
+// among all taps.
+struct TapPlace {
+  int tile, tap;
   int shift[3];
 };
-__device__ TileOf tile_of(const PackParams& p, int tile) {
-  int kernel_behind = p.taps, done = 1, first = 0;
-  const int at = tile / p.chunks;
-  PackPhase phase[3];
+__device__ TapPlace place_of(const PackParams& p, int tap, int chunk) {
+  TapPlace place;
+  int behind = p.taps;                  // taps of the axes behind one
+  int first = 0, count = 1, index = 0;  // of the tap's class: its first tap, its taps, this one among them
+#pragma unroll
   for (int a = 0; a < 3; ++a) {
-    kernel_behind /= p.extent[a];
-    int r = 0;
-    while (first + done * p.phases[a][r].count * kernel_behind <= at)
-      first += done * p.phases[a][r++].count * kernel_behind;
-    phase[a] = p.phases[a][r];
-    done *= phase[a].count;
+    behind /= p.extent[a];
+    const int along = tap / behind;
+    tap %= behind;
+    const int step = p.phases[a][0].step, i = along / step;  // the same for all phases that have taps: the first has
+    int r = 0, before = 0;                                   // taps of the phases before this one's
+    while (p.phases[a][r].count == 0 || p.phases[a][r].first != along - i * step) before += p.phases[a][r++].count;
+    const PackPhase& phase = p.phases[a][r];
+    first += count * before * behind;
+    count *= phase.count;
+    index = index * phase.count + i;
+    place.shift[a] = phase.first_shift + i * phase.shift_step;
   }
-  TileOf result;
-  const int inside = tile - first * p.chunks;
-  result.chunk = inside / done;
-  result.first = first;
-  result.index = inside % done;
-  int rest = result.index, pitch = 1;
-  result.tap = 0;
-  for (int a = 2; a >= 0; --a) {
-    const int i = rest % phase[a].count;
-    rest /= phase[a].count;
-    result.tap += (phase[a].first + i * phase[a].step) * pitch;
-    pitch *= p.extent[a];
-    result.shift[a] = phase[a].first_shift + i * phase[a].shift_step;
-  }
-  return result;
+  place.tile = first * p.chunks + chunk * count + index;
+  place.tap = first + index;
+  return place;
 }
 
-template <class E>
-__device__ E weight_at(const PackParams& p, std::int64_t index) {
-  if constexpr (sizeof(E) == sizeof(float))
-    return rounded_value(load<float>(p.kernel, index, p.dtype));
-  else
-    return at<E>(p.kernel, index);
+// What a block packs: some rows of a band, and a chunk of their input channels.
+struct Piece {
+  int first, rows, chunk, band;
+
+  __device__ explicit Piece(const PackParams& p) {
+    const int block = blockIdx.x;
+    first = block % p.pieces * packed_rows;
+    rows = min(packed_rows, p.band * p.taps * p.joined - first);
+    chunk = block / p.pieces % p.chunks;
+    band = block / p.pieces / p.chunks;
+  }
+};
+
+// The row's place among all rows of the band's tiles. Shifts are written where it is the first channel's.
+__device__ int find_row(const PackParams& p, const Piece& piece, int row) {
+  const int all_taps = p.taps * p.joined, column = row / all_taps, tap = row % all_taps;
+  const TapPlace place = place_of(p, tap % p.taps, piece.chunk);
+  if (piece.band == 0 && piece.chunk == 0 && row < p.taps)
+    for (int a = 0; a < 3; ++a) p.shifts[place.tap * 3 + a] = place.shift[a];
+  return (place.tile * p.joined + tap / p.taps) * p.band + column;
 }
 
-// A block packs one tile.
+// Weights are read along rows, which are neighbours in the kernel's tensor, and written along input channels. What a
+// kernel just before writes is not read.
 template <class E>
 __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
-  const int channels = p.row_bytes / static_cast<int>(sizeof(E)), columns = p.joined * p.band;
-  const int tiles = p.taps * p.chunks;
-  const int band = static_cast<int>(blockIdx.x) / tiles, tile = static_cast<int>(blockIdx.x) % tiles;
-  const TileOf of = tile_of(p, tile);
-  if (band == 0 && of.chunk == 0 && threadIdx.x < 3)
-    p.shifts[(of.first + of.index) * 3 + threadIdx.x] = of.shift[threadIdx.x];
-  E* const to = static_cast<E*>(p.weights) + static_cast<std::int64_t>(blockIdx.x) * columns * channels;
-  // Several loads are under way at once: neighbours are far apart in the kernel.
-  constexpr int each = 8;
-  for (int first = threadIdx.x; first < columns * channels; first += each * block_threads) {
-    E weight[each];
+  constexpr int size = sizeof(E), most_channels = 128 / size, unit = 16 / size;
+  constexpr int pitch = most_channels + 4 / size;                     // all banks meet
+  constexpr int loads = packed_rows * most_channels / block_threads;  // under way at once
+  __shared__ E staged[packed_rows * pitch];
+  __shared__ int places[packed_rows], careful;
+  let_next_begin();
+  const Piece piece(p);
+  const int thread = threadIdx.x, own_row = thread % packed_rows, channels = p.row_bytes / size;
+  const std::int64_t each = static_cast<std::int64_t>(p.out_channels) * p.taps * p.joined;  // rows of an input channel
+  const std::int64_t from = static_cast<std::int64_t>(piece.band) * p.band * p.taps * p.joined + piece.first + own_row;
+  E weight[loads];
 #pragma unroll
-    for (int k = 0; k < each; ++k) {
-      const int i = first + k * block_threads, column = i / channels;
-      const int in = of.chunk * channels + i % channels, out = band * p.band + column % p.band;
-      const int tap = column / p.band * p.taps + of.tap;
-      weight[k] = E{};
-      if (i < columns * channels && in < p.in_channels && out < p.out_channels)
-        weight[k] = weight_at<E>(p, (static_cast<std::int64_t>(in) * p.out_channels + out) * p.taps * p.joined + tap);
-    }
-    bool careful = false;
-#pragma unroll
-    for (int k = 0; k < each; ++k) {
-      const int i = first + k * block_threads;
-      careful |= !isfinite(to_real(weight[k]));
-      if (i < columns * channels) to[weight_place<E>(i / channels, i % channels, p.row_bytes)] = weight[k];
-    }
-    if (careful) atomicOr(p.careful, 1);
+  for (int k = 0; k < loads; ++k) {
+    const int channel = thread / packed_rows + k * (block_threads / packed_rows), in = piece.chunk * channels + channel;
+    weight[k] = E{};
+    if (own_row < piece.rows && from < each && channel < channels && in < p.in_channels)
+      weight[k] = at<E>(p.kernel, in * each + from);
   }
+  if (thread < piece.rows) places[thread] = find_row(p, piece, piece.first + thread);
+  if (thread == 0) careful = 0;
+  __syncthreads();
+  bool all_finite = true;
+#pragma unroll
+  for (int k = 0; k < loads; ++k) {
+    staged[own_row * pitch + thread / packed_rows + k * (block_threads / packed_rows)] = weight[k];
+    all_finite &= isfinite(rounded_value(weight[k])) != 0;
+  }
+  if (!all_finite) atomicOr(&careful, 1);
+  __syncthreads();
+  const int units = p.row_bytes / 16, columns = p.joined * p.band;
+  auto* const to =
+      static_cast<uint4*>(p.weights) + static_cast<std::int64_t>(piece.band) * p.taps * p.chunks * columns * units;
+  for (int i = thread; i < piece.rows * units; i += block_threads) {
+    const int row = i / units, place = places[row];
+    E values[unit];
+#pragma unroll
+    for (int k = 0; k < unit; ++k) values[k] = staged[row * pitch + i % units * unit + k];
+    to[static_cast<std::int64_t>(place) * units + place_in_row(place % columns, i % units, p.row_bytes)] =
+        rounded_vector(values);
+  }
+  const int own = blockIdx.x, last = static_cast<int>(gridDim.x) - 1;
+  if (thread == 0) p.careful[own] = careful != 0 ? 1 : 0;
+  if (own == last && own + 1 + thread < careful_loads(last + 1) * 16) p.careful[own + 1 + thread] = 0;
+  wait_for_kernel_before();
 }
 
 }  // namespace
 
-void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream) {
-  check(cudaMemsetAsync(p.careful, 0, sizeof(int), stream), "cudaMemsetAsync");
+void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream, bool early) {
   const auto kernel = element == CONVT_F32   ? pack_kernel<float>
                       : element == CONVT_F16 ? pack_kernel<convt_f16>
                                              : pack_kernel<convt_bf16>;
-  launch(kernel, "the kernel that packs weights", {static_cast<unsigned>(p.bands * p.taps * p.chunks), stream, 0}, p);
+  launch(kernel, "the kernel that packs weights",
+         {static_cast<unsigned>(p.bands * p.chunks * p.pieces), stream, 0, early}, p);
 }
 
 }  // namespace convt::core::cuda::sm90

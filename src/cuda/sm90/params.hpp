@@ -28,6 +28,12 @@ inline constexpr int most_cluster = 2;  // blocks
 inline constexpr int barrier_bytes = 2 * (most_slots + most_stages + 1) * 8;
 inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, beside barriers
 
+// A block that packs has so many rows of weights, neighbours in the kernel's tensor, of a chunk of input channels.
+inline constexpr int packed_rows = 32;
+// It leaves a byte, not 0 where some weight of them is not finite, and the last block zeros behind its own, as many as
+// make whole loads of 16 bytes: so many loads.
+CONVT_FN constexpr int careful_loads(int blocks) { return (blocks + 15) / 16; }
+
 // Results on their way to the output, [channel][position] (staged.cuh): lines are so far apart that a warp's stores
 // meet all banks.
 inline constexpr int wide_pitch = 2 * wide_positions + 8;
@@ -143,8 +149,9 @@ struct ConvParams {
   bool units = false;  // a pixel's channels are neighbours, in whole units of 16 bytes, at addresses that divide by 16
   bool pairs = false;  // of 2 bytes: lines along w are dense, and begin and end at addresses that divide by 4
   ConvAxis axis[3];
-  const int* careful = nullptr;  // not 0: some weight is not finite
-  const int* shifts = nullptr;   // by tap, along d, h and w
+  const void* careful = nullptr;  // not 0 somewhere: some weight is not finite
+  int careful_loads = 0;          // of 16 bytes
+  const int* shifts = nullptr;    // by tap, along d, h and w
   // [band][class][chunk][tap][output channel][row_bytes], swizzled; where tiles march, the taps along their axis are
   // joined: [chunk][tap of the other axes][joined tap][output channel][row_bytes].
   const void* weights = nullptr;
@@ -208,14 +215,15 @@ struct PackPhase {
 // joined taps, the first one's.
 struct PackParams {
   const void* kernel = nullptr;
-  convt_dtype dtype = CONVT_F32;
   void* weights = nullptr;
-  int *careful = nullptr, *shifts = nullptr;
+  unsigned char* careful = nullptr;  // as ConvParams has it
+  int* shifts = nullptr;
   PackPhase phases[3][most_stride];
   int extent[3] = {1, 1, 1};  // of the kernel, without joined taps
   int in_channels = 1, out_channels = 1, band = 8, bands = 1, row_bytes = 128, chunks = 1;
   int taps = 1;    // without joined ones
   int joined = 1;  // taps of axis 0
+  int pieces = 1;  // of packed_rows, of a band's rows: [output channel][tap], joined ones too
 };
 
 }  // namespace convt::core::cuda::sm90

@@ -10,7 +10,7 @@ namespace convt::core::cuda::sm90 {
 struct Shared {
   int halo, weights;  // places of operands
   std::uint32_t weights_address, barriers;
-  bool careful;  // some weight is not finite: nothing comes through shared memory
+  bool careful = false;  // some weight is not finite: nothing comes through shared memory
 
   __device__ std::uint32_t halo_full(int slot) const { return barriers + slot * 8; }
   __device__ std::uint32_t halo_empty(int slot) const { return barriers + (most_slots + slot) * 8; }
@@ -21,6 +21,18 @@ struct Shared {
   __device__ std::uint32_t staged_full() const { return barriers + 2 * (most_slots + most_stages) * 8; }
   __device__ std::uint32_t staged_empty() const { return staged_full() + 8; }
 };
+
+// Waits for the kernels before; whether some weight is not finite. By all threads of a warp.
+__device__ inline bool must_be_careful(const ConvParams& p) {
+  wait_for_kernel_before();
+  const auto* const tiles = static_cast<const uint4*>(p.careful);
+  int thread = threadIdx.x;
+  forget(thread);  // or its lane is kept
+  unsigned some = 0;
+  for (int i = thread % warp_threads; i < p.careful_loads; i += warp_threads)
+    some |= tiles[i].x | tiles[i].y | tiles[i].z | tiles[i].w;
+  return __any_sync(~0U, some != 0) != 0;
+}
 
 // A block's shared memory: halo slots, stages of weights, items, places of results, and what is behind.
 struct Memory {
@@ -35,7 +47,7 @@ struct Memory {
     places = items + item_warps * item_bytes;
     behind = places + place_bytes;
     shared = {place_of(shared_address(slots)), place_of(shared_address(weights)), shared_address(weights),
-              shared_address(shared_words<barrier_bytes / 8>()), __any_sync(~0U, *p.careful != 0) != 0};
+              shared_address(shared_words<barrier_bytes / 8>())};
     if (place_bytes == 0) return;
     // Broadcast, or the compiler finds them again wherever they are used.
     shared.halo = uniform(shared.halo);

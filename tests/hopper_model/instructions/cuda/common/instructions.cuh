@@ -13,4 +13,6 @@ void sync_some() {
   hopper_model::sync_named(barrier, threads);
 }
 
+inline void let_next_begin() {}
+
 }  // namespace convt::core::cuda

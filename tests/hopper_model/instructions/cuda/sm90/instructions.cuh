@@ -34,6 +34,8 @@ inline float power_of_two(float x) {
 inline float inverse_root(float x) { return 1.0f / std::sqrt(x); }
 inline float maximum(float a, float b) { return std::isnan(a) || a > b ? a : b; }
 
+inline void wait_for_kernel_before() {}  // kernels run one after the other
+
 template <int count>
 std::uint64_t* shared_words() {
   return hopper_model::static_words(count);
