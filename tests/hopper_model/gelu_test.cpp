@@ -23,7 +23,7 @@ ShortChain chain_with(bool norm, float factor, convt_dtype dtype) {
   chain.norm = norm ? 1 : 0;
   chain.activation = ShortChain::gelu;
   chain.lines[ShortChain::last] = {true, nullptr, nullptr, factor};
-  prepare_gelu(chain, dtype, true);
+  prepare_gelu(chain, dtype, false, true);
   return chain;
 }
 

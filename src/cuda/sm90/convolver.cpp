@@ -342,6 +342,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
                      : narrow            ? choice_.narrow
                                          : choice_.quick;
   assert(quick || (job.pool == nullptr && !only_marches_));
+  bool of_norms = false;
   if (job.pool != nullptr) {
     const bool max = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what));
     p.fold.kind = max && job.chain.count == 0 ? Fold::max_of_sums
@@ -350,6 +351,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
                                               : Fold::sum;
     if (!max) {
       ShortChain::Line& first = p.behind.lines[ShortChain::before_norm];
+      of_norms = p.fold.kind == Fold::sum_of_norm && !first.there;
       first.there = true;
       first.a_times /= static_cast<float>(volume(stride));
     }
@@ -359,8 +361,8 @@ void HopperConvolver::convolve(const ConvJob& job) const {
     chain->only_gelu = chain->norm == 0 && chain->activation == ShortChain::gelu && !behind;
     chain->bare = chain->norm != 0 && !chain->lines[ShortChain::before_norm].there && g_.out_channels == g_.columns;
   }
-  prepare_gelu(p.quick, dtype, job.pool == nullptr && job.to.dtype == dtype);
-  prepare_gelu(p.behind, dtype, job.to.dtype == dtype);
+  prepare_gelu(p.quick, dtype, false, job.pool == nullptr && job.to.dtype == dtype);
+  prepare_gelu(p.behind, dtype, of_norms, job.to.dtype == dtype);
   if (p.fold.kind == Fold::sum_of_norm) {
     if (p.quick.bare) p.fold.kind = Fold::sum_of_bare_norm;
     ShortChain::Line& first = p.behind.lines[ShortChain::before_norm];

@@ -207,15 +207,18 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const 
       });
     });
   };
-  if (std::is_same_v<E, To> && chain.activation == ShortChain::gelu_of_norm)
+  const auto put_gelu = [&]<int power>() {
+    put_columns([&](int, Columns<joint, blocks>& x) { apply_gelu<power, 4 * blocks>(chain.q, x[0][0]); });
+  };
+  if (std::is_same_v<E, To> && joint == 1 && chain.only_gelu)
+    chain.activation == ShortChain::gelu_of_norm ? put_gelu.template operator()<degree>()
+                                                 : put_gelu.template operator()<ShortChain::gelu_degree>();
+  else if (std::is_same_v<E, To> && chain.activation == ShortChain::gelu_of_norm)
     put_columns([&](int, Columns<joint, blocks>& x) {
       end_norm(rows, x);
 #pragma unroll
       for (auto& of_phase : x) apply_gelu<degree, 4 * blocks>(chain.q, of_phase[0]);
     });
-  else if (std::is_same_v<E, To> && joint == 1 && chain.only_gelu)
-    put_columns(
-        [&](int, Columns<joint, blocks>& x) { apply_gelu<ShortChain::gelu_degree, 4 * blocks>(chain.q, x[0][0]); });
   else {
     if (chain.norm != 0) end_norm(rows, sums);
     put_columns([&](int i, Columns<joint, blocks>& x) {

@@ -19,7 +19,7 @@ GeluFit fit_of(const ShortChain& chain) {
 
 }  // namespace
 
-void prepare_gelu(ShortChain& chain, convt_dtype dtype, bool ends) {
+void prepare_gelu(ShortChain& chain, convt_dtype dtype, bool of_norms, bool ends) {
   if (chain.activation != ShortChain::gelu) return;
   ShortChain::Line &behind = chain.lines[ShortChain::behind_norm], &last = chain.lines[ShortChain::last];
   const float factor = factor_behind_gelu(last), given = 0.5f * factor;
@@ -33,7 +33,7 @@ void prepare_gelu(ShortChain& chain, convt_dtype dtype, bool ends) {
     line.a_times *= given;
     line.b_times *= given;
   }
-  if (of_norm && ends && !last.there) chain.activation = ShortChain::gelu_of_norm;
+  if ((of_norm || (of_norms && !behind.there)) && ends && !last.there) chain.activation = ShortChain::gelu_of_norm;
   const GeluFit fit = dtype == CONVT_F32   ? fit_of<float>(chain)
                       : dtype == CONVT_F16 ? fit_of<convt_f16>(chain)
                                            : fit_of<convt_bf16>(chain);

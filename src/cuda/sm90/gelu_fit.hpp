@@ -40,7 +40,7 @@ CONVT_FN constexpr GeluFit gelu_of_norm_fit() {
 }
 
 // Of a chain with GELU: the last multiplication before it, or one of its own, does half of it and the factor behind it.
-// `ends`: nothing but rounding to the tensors' dtype follows the chain.
-void prepare_gelu(ShortChain& chain, convt_dtype dtype, bool ends);
+// of_norms: it begins with means of norms' results. ends: nothing but rounding to the tensors' dtype follows it.
+void prepare_gelu(ShortChain& chain, convt_dtype dtype, bool of_norms, bool ends);
 
 }  // namespace convt::core::cuda::sm90

@@ -97,7 +97,7 @@ struct ItemStep {
 // A chain that runs on accumulators in registers, in this order; every part of it may be missing.
 struct ShortChain {
   enum Place : int { before_norm, behind_norm, last, places };  // of lines
-  // gelu_of_norm: the norm and GELU make the whole chain but for a line before them (gelu_fit.hpp).
+  // gelu_of_norm: the norm, or a pool of norms, and GELU make the whole chain but for a line before them (gelu_fit.hpp).
   enum Activation : int { none, gelu, gelu_of_norm, relu };
   static constexpr int gelu_degree = 5;
   // a_times*a[c]*x + b_times*b[c]; without a and b, a_times*x. One that is not there is x.
