@@ -7,6 +7,15 @@
 
 namespace convt::core::cuda::sm90 {
 
+// Any sums: they are overwritten, or not used.
+template <int blocks, int count>
+__device__ void leave_open(float (&sums)[blocks][count]) {
+#pragma unroll
+  for (auto& block : sums)
+#pragma unroll
+    for (float& x : block) leave_open(x);
+}
+
 // What consumers know of the rings.
 struct Feed {
   Ring halo, stage;
@@ -190,10 +199,7 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   open.tile = shared.weights + c.weights;
   open.left = p.all_weights ? c.taps * p.chunks : 0;  // a class begins with a stage
   open.add = 0;
-#pragma unroll
-  for (auto& block : sums)
-#pragma unroll
-    for (float& x : block) leave_open(x);
+  leave_open(sums);
   if (p.placed)
     return with_steps(p.last_steps,
                       [&]<int steps>() { multiply_class<Kind, steps>(p, shared, c, offset, feed, open, sums); });
