@@ -156,41 +156,71 @@ class PlaneStager {
   To* to_;
 };
 
-// The outputs of a tile's rows, from `first` on, in its first plane.
-__device__ inline WriterParts plane_parts(const ConvParams& p, const Item& item, int first) {
-  WriterParts parts;
-  const int top = item.tile[1] * p.axis[1].tile, left = item.tile[2] * p.axis[2].tile;
-  const int height = min(p.axis[1].tile, p.axis[1].size - top), width = min(p.axis[2].tile, p.axis[2].size - left);
+// What a thread of the writers takes of every plane of a tile: one row of each of a few groups of a warp's. Found once.
+template <class To, int count>
+struct RowsOfPlanes {
+  static constexpr int at_once = 4;  // channels; columns are a multiple
+
+  To* to[count];  // of the first channel
+  bool inside[count];
+  int first;  // row; the next ones are a warp's threads further
+
+  // `plane`: the first one.
+  __device__ RowsOfPlanes(const ConvParams& p, const Item& item, int plane) {
+    const int top = item.tile[1] * p.axis[1].tile, left = item.tile[2] * p.axis[2].tile;
+    const int height = min(p.axis[1].tile, p.axis[1].size - top), width = min(p.axis[2].tile, p.axis[2].size - left);
+    const int thread = static_cast<int>(threadIdx.x) % group_threads;
+    first = thread / warp_threads * count * warp_threads + thread % warp_threads;
 #pragma unroll
-  for (int k = 0; k < WriterParts::count; ++k) {
-    const int row = first + k * warp_threads + static_cast<int>(threadIdx.x) % warp_threads;
-    const int block = row / block_rows, own = row % block_rows;
-    const RunRow run(p, block, own);
-    const int h = p.run != 0 ? run.h : position_at(p, block, own, 1);
-    const int w = p.run != 0 ? run.w : position_at(p, block, own, 2);
-    parts.inside[k] = h < height && w < width;
-    parts.to[k] = h * p.to.step.h + w * p.to.step.w;
-    parts.from[k] = row;
+    for (int k = 0; k < count; ++k) {
+      const int row = first + k * warp_threads, block = row / block_rows, own = row % block_rows;
+      const RunRow run(p, block, own);
+      const int h = p.run != 0 ? run.h : position_at(p, block, own, 1);
+      const int w = p.run != 0 ? run.w : position_at(p, block, own, 2);
+      inside[k] = h < height && w < width;
+      to[k] = static_cast<To*>(p.to.data) + item.image * p.to.step.n + plane * p.to.step.d + (top + h) * p.to.step.h +
+              (left + w) * p.to.step.w;
+    }
   }
-  return parts;
-}
+
+  // And goes on to the next plane.
+  __device__ void write(const ConvParams& p, const To* staged, int pitch) {
+    To* at[count];
+#pragma unroll
+    for (int k = 0; k < count; ++k) at[k] = to[k];
+    staged += first;
+#pragma unroll 1
+    for (int left = p.out_channels; left > 0; left -= at_once, staged += at_once * pitch) {
+      To x[at_once][count];
+#pragma unroll
+      for (int c = 0; c < at_once; ++c)
+#pragma unroll
+        for (int k = 0; k < count; ++k) x[c][k] = staged[c * pitch + k * warp_threads];
+#pragma unroll
+      for (int c = 0; c < at_once; ++c)
+#pragma unroll
+        for (int k = 0; k < count; ++k)
+          if (inside[k] && c < left) *ahead(at[k], p.results.channel, c) = x[c][k];
+#pragma unroll
+      for (int k = 0; k < count; ++k) at[k] = ahead(at[k], p.results.channel, at_once);
+    }
+#pragma unroll
+    for (int k = 0; k < count; ++k) to[k] += p.to.step.d;
+  }
+};
 
 // By the writers: every plane, when consumers have staged it.
 template <class To, int n, int blocks>
 __device__ void write_planes(const ConvParams& p, const Memory& memory) {
   constexpr int rows = march_team.consumers * blocks * block_rows;
-  const To* const staged = staged_in<To, n>(memory.behind);
+  static_assert(rows % group_threads == 0 && n % RowsOfPlanes<To, 1>::at_once == 0);
   int parity = 0;
   for_each_march(p, [&](const March& march) {
-    const Item item = item_at(p, march.tile);
-    To* to = static_cast<To*>(p.to.data) + item.image * p.to.step.n + march.first * p.to.step.d +
-             item.tile[1] * p.results.tile[1] + item.tile[2] * p.results.tile[2];
+    RowsOfPlanes<To, rows / group_threads> own(p, item_at(p, march.tile), march.first);
 #pragma unroll 1
-    for (int z = march.first; z < march.end; ++z, parity ^= 1, to += p.to.step.d) {
+    for (int z = march.first; z < march.end; ++z, parity ^= 1) {
       wait(memory.shared.staged_full(), parity);
-#pragma unroll 1
-      for (int first = 0; first < rows; first += WriterParts::count * warp_threads)
-        write_parts<1>(plane_parts(p, item, first), staged, march_pitch(rows), p.out_channels, to, p.to.step.c);
+      own.write(p, staged_in<To, n>(memory.behind), march_pitch(rows));
       release_staged(memory.shared);
     }
   });
