@@ -117,13 +117,7 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int route,
   feed.halo = uniform(feed.halo);
   feed.stage = uniform(feed.stage);
   Open open;
-  if (route == Route::any) {
-    sum_phases_any<Kind, joint>(p, memory, number, there, offset, feed, open, sums);
-    if (open.slot >= 0) release_halo(shared, open.slot);
-    if (open.stage >= 0) release_weights(p, shared, open.stage);
-    return;
-  }
-  with_route(route, [&]<int steps, bool all_weights>() {
+  const bool shortly = with_route(route, [&]<int steps, bool all_weights>() {
 #pragma unroll
     for (int j = 0; j < joint; ++j) {
       accumulate_shortly<Kind, steps, all_weights>(p, shared, p.classes[number + j], offset, feed, open, sums[j]);
@@ -131,6 +125,10 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int route,
     }
     if constexpr (!all_weights) release_weights(p, shared, open.stage);
   });
+  if (shortly) return;
+  sum_phases_any<Kind, joint>(p, memory, number, there, offset, feed, open, sums);
+  if (open.slot >= 0) release_halo(shared, open.slot);
+  if (open.stage >= 0) release_weights(p, shared, open.stage);
 }
 
 // Phase by phase to the output; neighbouring ones along w together.
@@ -163,14 +161,14 @@ __device__ void run_folded(const ConvParams& p, int route, const int (&offset)[K
   static_assert(Kind::blocks == 1);
   constexpr int n = Kind::columns;
   using E = typename Kind::Element;
-  Folded<n> folded(p.fold, reinterpret_cast<float2*>(memory.place()));  // where results' places will be
-  int count = p.class_count, number = 0;
-  forget(count);  // or it is loaded again for each
+  Folded<n> folded(p.fold, reinterpret_cast<float2*>(memory.place()));    // where results' places will be
+  const int count = uniform(p.class_count), kind = uniform(p.fold.kind);  // or they are loaded again for each
+  int number = 0;
 #pragma unroll 1
   do {
     float sums[1][1][n / 2];
     sum_phases<Kind, 1>(p, memory, route, number, 1, offset, feed, sums);
-    fold_phase(p, lines_in<n>(memory.behind), sums, folded);
+    fold_phase(p, kind, lines_in<n>(memory.behind), sums, folded);
   } while (++number < count);
   const auto writer = [&]<class To>() {
     find_places<n, 1>(p, memory);

@@ -358,6 +358,8 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   }
   for (ShortChain* const chain : {&p.quick, &p.behind}) {
     const bool behind = chain->lines[ShortChain::behind_norm].there || chain->lines[ShortChain::last].there;
+    chain->missing = !chain->lines[ShortChain::before_norm].there && chain->norm == 0 &&
+                     chain->activation == ShortChain::none && !behind && job.to.dtype == dtype;
     chain->only_gelu = chain->norm == 0 && chain->activation == ShortChain::gelu && !behind;
     chain->bare = chain->norm != 0 && !chain->lines[ShortChain::before_norm].there && g_.out_channels == g_.columns;
   }

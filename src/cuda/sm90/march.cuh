@@ -16,13 +16,6 @@ namespace convt::core::cuda::sm90 {
 // Output planes of a tile, one after the other, and the input plane that completes one.
 struct March {
   int tile, first, end, to_input;
-
-  // Every plane, from the first that belongs to some of these outputs: f(the output plane that it completes).
-  template <class F>
-  __device__ void for_each(F&& f) const {
-#pragma unroll 1
-    for (int z = first - (joined_taps - 1); z < end; ++z) f(z);
-  }
 };
 
 // Tiles of which there are too few for all blocks share their planes evenly, so that blocks end together: where a
@@ -101,8 +94,9 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
   const Operand all_weights{shared.weights, p.weight_layout};
   int weights = all_weights.place + chunk * p.taps * p.tile_units;
   Walk walk(p, p.classes[0], tile.place + p.classes[0].place);
+  int left = p.taps;
 #pragma unroll 1
-  for (int tap = p.taps; tap > 0; --tap) {
+  do {
     multiply_begin();
 #pragma unroll
     for (int k = 0; k < steps; ++k)
@@ -113,7 +107,7 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
     multiply_commit();
     weights += p.tile_units;
     walk.next();
-  }
+  } while (--left > 0);
   if (chunk == 0) return;
   multiply_wait<1>();
   if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot.before()));
@@ -123,12 +117,13 @@ __device__ void multiply_joined(const ConvParams& p, const Shared& shared, int c
 template <Format format, int n, int blocks>
 __device__ void multiply_plane(const ConvParams& p, const Shared& shared, const int (&offset)[blocks], Ring& slot,
                                float (&sums)[blocks][n / 2]) {
-  for (int chunk = 0; chunk < p.chunks; ++chunk) {
+  int chunk = 0;
+  do {
     wait_together(shared.halo_full(slot.place), slot.parity);
     with_steps(chunk + 1 == p.chunks ? p.last_steps : p.steps,
                [&]<int steps>() { multiply_joined<format, n, blocks, steps>(p, shared, chunk, offset, slot, sums); });
     slot.next();
-  }
+  } while (++chunk < p.chunks);
   multiply_wait<0>();
   if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot.before()));
 }
@@ -161,44 +156,98 @@ class PlaneStager {
   To* to_;
 };
 
-// The outputs of a tile's rows, from `first` on, in its first plane.
-__device__ inline WriterParts plane_parts(const ConvParams& p, const Item& item, int first) {
-  WriterParts parts;
-  const int top = item.tile[1] * p.axis[1].tile, left = item.tile[2] * p.axis[2].tile;
-  const int height = min(p.axis[1].tile, p.axis[1].size - top), width = min(p.axis[2].tile, p.axis[2].size - left);
+// What a thread of the writers takes of every plane of a tile: one row of each of a few groups of a warp's. Found once.
+template <class To, int count>
+struct RowsOfPlanes {
+  static constexpr int at_once = 4;  // channels; columns are a multiple
+
+  To* to[count];  // of the first channel
+  bool inside[count];
+  int first;  // row; the next ones are a warp's threads further
+
+  // `plane`: the first one.
+  __device__ RowsOfPlanes(const ConvParams& p, const Item& item, int plane) {
+    const int top = item.tile[1] * p.axis[1].tile, left = item.tile[2] * p.axis[2].tile;
+    const int height = min(p.axis[1].tile, p.axis[1].size - top), width = min(p.axis[2].tile, p.axis[2].size - left);
+    const int thread = static_cast<int>(threadIdx.x) % group_threads;
+    first = thread / warp_threads * count * warp_threads + thread % warp_threads;
 #pragma unroll
-  for (int k = 0; k < WriterParts::count; ++k) {
-    const int row = first + k * warp_threads + static_cast<int>(threadIdx.x) % warp_threads;
-    const int block = row / block_rows, own = row % block_rows;
-    const RunRow run(p, block, own);
-    const int h = p.run != 0 ? run.h : position_at(p, block, own, 1);
-    const int w = p.run != 0 ? run.w : position_at(p, block, own, 2);
-    parts.inside[k] = h < height && w < width;
-    parts.to[k] = h * p.to.step.h + w * p.to.step.w;
-    parts.from[k] = row;
+    for (int k = 0; k < count; ++k) {
+      const int row = first + k * warp_threads, block = row / block_rows, own = row % block_rows;
+      const RunRow run(p, block, own);
+      const int h = p.run != 0 ? run.h : position_at(p, block, own, 1);
+      const int w = p.run != 0 ? run.w : position_at(p, block, own, 2);
+      inside[k] = h < height && w < width;
+      to[k] = static_cast<To*>(p.to.data) + item.image * p.to.step.n + plane * p.to.step.d + (top + h) * p.to.step.h +
+              (left + w) * p.to.step.w;
+    }
   }
-  return parts;
-}
+
+  // And goes on to the next plane.
+  __device__ void write(const ConvParams& p, const To* staged, int pitch) {
+    To* at[count];
+#pragma unroll
+    for (int k = 0; k < count; ++k) at[k] = to[k];
+    staged += first;
+#pragma unroll 1
+    for (int left = p.out_channels; left > 0; left -= at_once, staged += at_once * pitch) {
+      To x[at_once][count];
+#pragma unroll
+      for (int c = 0; c < at_once; ++c)
+#pragma unroll
+        for (int k = 0; k < count; ++k) x[c][k] = staged[c * pitch + k * warp_threads];
+#pragma unroll
+      for (int c = 0; c < at_once; ++c)
+#pragma unroll
+        for (int k = 0; k < count; ++k)
+          if (inside[k] && c < left) *ahead(at[k], p.results.channel, c) = x[c][k];
+#pragma unroll
+      for (int k = 0; k < count; ++k) at[k] = ahead(at[k], p.results.channel, at_once);
+    }
+#pragma unroll
+    for (int k = 0; k < count; ++k) to[k] += p.to.step.d;
+  }
+};
 
 // By the writers: every plane, when consumers have staged it.
 template <class To, int n, int blocks>
 __device__ void write_planes(const ConvParams& p, const Memory& memory) {
   constexpr int rows = march_team.consumers * blocks * block_rows;
-  const To* const staged = staged_in<To, n>(memory.behind);
+  static_assert(rows % group_threads == 0 && n % RowsOfPlanes<To, 1>::at_once == 0);
   int parity = 0;
   for_each_march(p, [&](const March& march) {
-    const Item item = item_at(p, march.tile);
-    To* to = static_cast<To*>(p.to.data) + item.image * p.to.step.n + march.first * p.to.step.d +
-             item.tile[1] * p.results.tile[1] + item.tile[2] * p.results.tile[2];
+    RowsOfPlanes<To, rows / group_threads> own(p, item_at(p, march.tile), march.first);
 #pragma unroll 1
-    for (int z = march.first; z < march.end; ++z, parity ^= 1, to += p.to.step.d) {
+    for (int z = march.first; z < march.end; ++z, parity ^= 1) {
       wait(memory.shared.staged_full(), parity);
-#pragma unroll 1
-      for (int first = 0; first < rows; first += WriterParts::count * warp_threads)
-        write_parts<1>(plane_parts(p, item, first), staged, march_pitch(rows), p.out_channels, to, p.to.step.c);
+      own.write(p, staged_in<To, n>(memory.behind), march_pitch(rows));
       release_staged(memory.shared);
     }
   });
+}
+
+// A complete plane through the chain, to the writers.
+template <class Kind>
+__device__ void finish_plane(const ConvParams& p, const Memory& memory,
+                             float (&complete)[1][Kind::blocks][Kind::columns / 2], int& staged) {
+  finish<typename Kind::Element, Centred>(
+      p.quick, lines_in<Kind::columns>(memory.behind), p,
+      [&]<class To>() {
+        wait_for_staging(memory.shared, staged);
+        return PlaneStager<To, Kind::columns, Kind::blocks>(memory.behind);
+      },
+      complete);
+  hand_on_staged(memory.shared, staged);
+}
+
+// The sums of the next two output planes take the place of those before; zeros follow.
+template <int n, int blocks>
+__device__ void move_up(float (&sums)[blocks][joined_taps * n / 2]) {
+#pragma unroll
+  for (int b = 0; b < blocks; ++b)
+#pragma unroll
+    for (int k = 0; k < joined_taps * n / 2; ++k)
+      sums[b][k] = k < n ? sums[b][(k + n / 2) % (joined_taps * n / 2)] : 0.0f;
 }
 
 template <class Kind>
@@ -217,9 +266,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
     keep_item(item_at(p, march.tile), memory.item());
     float sums[blocks][all / 2];
     clear<all, blocks>(sums);
-    march.for_each([&](int z) {
-      if (!shared.careful && is_inside(p.axis[0], z + march.to_input))
-        multiply_plane<Kind::format, all, blocks>(p, shared, offset, slot, sums);
+    const auto leave = [&](int z) {  // the output plane that no other input plane belongs to
       if (z >= march.first) {
         float complete[1][blocks][n / 2];
         if (shared.careful) {
@@ -231,20 +278,35 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 #pragma unroll
             for (int k = 0; k < n / 2; ++k) complete[0][b][k] = sums[b][k];
         }
-        finish<typename Kind::Element, Centred>(
-            p.quick, lines_in<n>(memory.behind), p,
-            [&]<class To>() {
-              wait_for_staging(shared, staged);
-              return PlaneStager<To, n, blocks>(memory.behind);
-            },
-            complete);
-        hand_on_staged(shared, staged);
+        finish_plane<Kind>(p, memory, complete, staged);
       }
-#pragma unroll
-      for (int b = 0; b < blocks; ++b)
-#pragma unroll
-        for (int k = 0; k < all / 2; ++k) sums[b][k] = k + n / 2 < all / 2 ? sums[b][(k + n / 2) % (all / 2)] : 0.0f;
-    });
+      move_up<n, blocks>(sums);
+    };
+    if constexpr (n < 32) {
+      // Every input plane that is inside, and behind the last one what is complete without others: sums that pass by
+      // products would be moved four times on the way.
+      const Inputs inputs(p.axis[0], march);
+      int z = shared.careful ? march.first : inputs.first - march.to_input;
+#pragma unroll 1
+      for (int left = shared.careful ? 1 : inputs.count; left > 0; --left) {
+        if (shared.careful)
+          leave_open(sums);
+        else
+          multiply_plane<Kind::format, all, blocks>(p, shared, offset, slot, sums);
+        const int end = left > 1 ? z + 1 : march.end;
+#pragma unroll 1
+        do leave(z);
+        while (++z < end);
+      }
+    } else {
+      // That takes registers for sums and for results: here there are too few.
+#pragma unroll 1
+      for (int z = march.first - (joined_taps - 1); z < march.end; ++z) {
+        if (!shared.careful && is_inside(p.axis[0], z + march.to_input))
+          multiply_plane<Kind::format, all, blocks>(p, shared, offset, slot, sums);
+        leave(z);
+      }
+    }
   });
 }
 
@@ -271,6 +333,8 @@ __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __
     fill_planes<typename Kind::Element, Kind::blocks>(p, memory.shared, memory.slots);
   } else {
     take_registers<Kind::team.consumer_registers>();
+    int band = -1;
+    fill_lines<Kind::columns, false, march_team.consumers * group_threads>(p, 0, band, memory.behind);
     march_along<Kind>(p, memory);
   }
 }

@@ -109,6 +109,7 @@ struct ShortChain {
   Line lines[places];
   int norm = 0;                       // over channels
   bool bare = false;                  // it is the chain's first part, and all columns are channels
+  bool missing = false;               // all of it, and results have the type of inputs
   bool only_gelu = false;             // the chain is GELU, and a line before it
   float each = 1, eps = 0, gain = 1;  // each: 1 / channels; gain: of its result
   Activation activation = none;

@@ -7,6 +7,15 @@
 
 namespace convt::core::cuda::sm90 {
 
+// Any sums: they are overwritten, or not used.
+template <int blocks, int count>
+__device__ void leave_open(float (&sums)[blocks][count]) {
+#pragma unroll
+  for (auto& block : sums)
+#pragma unroll
+    for (float& x : block) leave_open(x);
+}
+
 // What consumers know of the rings.
 struct Feed {
   Ring halo, stage;
@@ -158,14 +167,6 @@ __device__ void with_steps(int steps, F&& f) {
   }
 }
 
-template <class Kind, int blocks = Kind::blocks>
-__device__ void leave_open(float (&sums)[blocks][Kind::across / 2]) {
-#pragma unroll
-  for (auto& block : sums)
-#pragma unroll
-    for (float& x : block) leave_open(x);
-}
-
 // The products of one class into the sums of the warpgroup's blocks; they are under way when it returns.
 template <class Kind, int blocks = Kind::blocks>
 __device__ void accumulate(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
@@ -173,7 +174,7 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   open.tile = shared.weights + c.weights;
   open.left = p.all_weights ? c.taps * p.chunks : 0;  // a class begins with a stage
   open.add = 0;
-  leave_open<Kind>(sums);
+  leave_open(sums);
   Ring tile = feed.halo;
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     if (!p.resident) wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
@@ -195,7 +196,7 @@ __device__ void accumulate_shortly(const ConvParams& p, const Shared& shared, co
   const Operand weights{shared.weights, p.weight_layout};
   Listed places{p, inputs.place, c.listed};
   int left = c.taps;
-  leave_open<Kind>(sums);
+  leave_open(sums);
   const auto multiply_pairs = [&](int pairs) {
 #pragma unroll 1
     for (; pairs > 0; --pairs) multiply_taps<Kind, steps, 2>(p, inputs, weights, offset, places, open.tile, 1, sums);
@@ -235,13 +236,20 @@ __device__ void accumulate_shortly(const ConvParams& p, const Shared& shared, co
   }
 }
 
-// f.operator()<steps, all_weights>()
+// f.operator()<steps, all_weights>() if the route is a short one; whether it is.
 template <class F>
-__device__ void with_route(int route, F&& f) {
-  if (route == Route::two_steps_stay) return f.template operator()<2, true>();
-  if (route == Route::four_steps) return f.template operator()<4, false>();
-  if (route == Route::two_steps) return f.template operator()<2, false>();
-  f.template operator()<4, true>();
+__device__ bool with_route(int route, F&& f) {
+  if (route == Route::two_steps_stay)
+    f.template operator()<2, true>();
+  else if (route == Route::four_steps)
+    f.template operator()<4, false>();
+  else if (route == Route::two_steps)
+    f.template operator()<2, false>();
+  else if (route == Route::four_steps_stay)
+    f.template operator()<4, true>();
+  else
+    return false;
+  return true;
 }
 
 }  // namespace convt::core::cuda::sm90
