@@ -129,10 +129,9 @@ __device__ void run_phases(const ConvParams& p, const int (&offset)[Kind::blocks
         if constexpr (Kind::way == Way::strip)
           finish_in_strip<n>(p, *memory.item(), phase, sums[0][0], memory.behind);
         else
-          finish<typename Kind::Element>(
-              p.quick, lines_in<n>(memory.behind), p,
-              [&]<class To>() { return Writer<To, n, joint, blocks>(p, memory, phase, p.classes[number + w].result); },
-              sums);
+          finish<typename Kind::Element>(p.quick, lines_in<n>(memory.behind), p,
+                                         Results<n, joint, blocks>{p, memory, phase, p.classes[number + w].result},
+                                         sums);
       }
 }
 
@@ -149,11 +148,10 @@ __device__ void run_folded(const ConvParams& p, const int (&offset)[Kind::blocks
     sum_phases<Kind, 1>(p, memory, number, 1, offset, feed, sums);
     fold_phase(p, lines_in<n>(memory.behind), sums, folded);
   }
-  const auto writer = [&]<class To>() {
-    find_places<n, blocks>(p, memory);
-    return Writer<To, n, 1, blocks>(p, memory, {0, 0, 0}, 0);
-  };
-  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, writer, folded);
+  const int phase[3] = {0, 0, 0};
+  find_places<n, blocks>(p, memory);
+  finish<E>(p.behind, lines_in<n>(memory.behind, 1), p, Results<n, 1, blocks>{p, memory, phase, p.classes[0].result},
+            folded);
 }
 
 // The only phase, staged for the writers.
@@ -169,8 +167,9 @@ __device__ void run_wide(const ConvParams& p, const int (&offset)[Kind::blocks],
   hand_on_staged(memory.shared, parity);
 }
 
+// Inline, however long it is: products must not cross a function's end.
 template <class Kind>
-__device__ void consume(const ConvParams& p, const Memory& memory) {
+__device__ __forceinline__ void consume(const ConvParams& p, const Memory& memory) {
   constexpr int blocks = Kind::blocks;
   const Shared& shared = memory.shared;
   const int group = uniform(threadIdx.x / group_threads);
