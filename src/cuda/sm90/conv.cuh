@@ -101,7 +101,8 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int number
     const bool occurs = j == 0 || j < there;
     if (shared.careful && occurs) {
       const int d = (number + j) / (p.phases[1] * p.phases[2]), h = (number + j) / p.phases[2] % p.phases[1];
-      accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(p, *memory.item(), number + j, d, h,
+      const Item item = *memory.item();  // or its address is kept for a call that hardly ever comes
+      accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(p, item, number + j, d, h,
                                                                          (number + j) % p.phases[2], sums[j]);
     } else if (!occurs || c.taps == 0) {
       clear<Kind::across, blocks>(sums[j]);

@@ -15,6 +15,7 @@ inline constexpr int most_stride = 4, most_classes = most_stride * most_stride *
 inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
 inline constexpr int item_bytes = 32;                           // of shared memory: what a warp works on
 inline constexpr int vector_round = warp_threads * 16;          // bytes that a warp exchanges at once: vectors.cuh
+inline constexpr int warp_place_bytes = 128;                    // where each of 16 warps' results go
 inline constexpr int step_bytes = 32;                           // of a row, for one matrix instruction
 inline constexpr int group_channels = 8;                        // that threads load at once where tiles march
 inline constexpr int block_rows = 64;                           // of one matrix instruction
