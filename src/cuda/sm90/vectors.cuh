@@ -18,37 +18,34 @@ struct VectorPlaces;
 // 16 channels: [8 channels][group][channel], a vector each.
 template <>
 struct VectorPlaces<2> {
-  static constexpr int columns = 16;
-  static __device__ int channel(int lane) { return lane / 2; }
-  static __device__ int group(int lane) { return lane % 2; }
-  static __device__ int vector(int) { return 0; }
-  static __device__ int put(int lane) { return (lane ^ lane / 8 % 2 * 4) * 16; }
-  static __device__ int take(int lane) {
+  static __device__ unsigned channel(unsigned lane) { return lane / 2; }
+  static __device__ unsigned group(unsigned lane) { return lane % 2; }
+  static __device__ unsigned vector(unsigned) { return 0; }
+  static __device__ unsigned put(unsigned lane) { return (lane ^ lane / 8 % 2 * 4) * 16; }
+  static __device__ unsigned take(unsigned lane) {
     return (channel(lane) / 8 * 16 + group(lane) * 8 + (channel(lane) % 8 ^ group(lane) * 4)) * 16;
   }
 };
 // 8 channels: [group][odd or even channel][channel][position].
 template <>
 struct VectorPlaces<4> {
-  static constexpr int columns = 8;
-  static __device__ int channel(int lane) { return lane / 2 % 4 * 2 + lane / 8 % 2; }
-  static __device__ int group(int lane) { return lane / 16; }
-  static __device__ int vector(int lane) { return lane % 2; }
-  static __device__ int put(int lane) { return (lane % 4 * 8 + lane / 4) * 4; }
-  static __device__ int take(int lane) { return lane * 16; }
+  static __device__ unsigned channel(unsigned lane) { return lane / 2 % 4 * 2 + lane / 8 % 2; }
+  static __device__ unsigned group(unsigned lane) { return lane / 16; }
+  static __device__ unsigned vector(unsigned lane) { return lane % 2; }
+  static __device__ unsigned put(unsigned lane) { return (lane % 4 * 8 + lane / 4) * 4; }
+  static __device__ unsigned take(unsigned lane) { return lane * 16; }
 };
 // 4 channels, every other one: [group][pair of positions][channel][position].
 template <>
 struct VectorPlaces<8> {
-  static constexpr int columns = 4;
-  static __device__ int channel(int lane) { return lane / 4 % 4 * 2; }
-  static __device__ int group(int lane) { return lane / 16; }
-  static __device__ int vector(int lane) { return lane % 4; }
-  static __device__ int put(int lane) { return of(lane / 8, lane % 4) + lane / 4 % 2 * 8; }
-  static __device__ int take(int lane) { return of(lane % 4, lane / 4 % 4) + group(lane) * 256; }
+  static __device__ unsigned channel(unsigned lane) { return lane / 4 % 4 * 2; }
+  static __device__ unsigned group(unsigned lane) { return lane / 16; }
+  static __device__ unsigned vector(unsigned lane) { return lane % 4; }
+  static __device__ unsigned put(unsigned lane) { return of(lane / 8, lane % 4) + lane / 4 % 2 * 8; }
+  static __device__ unsigned take(unsigned lane) { return of(lane % 4, lane / 4 % 4) + group(lane) * 256; }
 
  private:
-  static __device__ int of(int pair, int channel) { return (pair * 4 + (channel ^ pair / 2 * 2)) * 16; }
+  static __device__ unsigned of(unsigned pair, unsigned channel) { return (pair * 4 + (channel ^ pair / 2 * 2)) * 16; }
 };
 
 // Of one phase, or of two neighbours along w: 8 columns at a time, from the first on.
@@ -59,11 +56,13 @@ class VectorWriter {
       : step_(p.results.channel) {
     int thread = threadIdx.x;
     forget(thread);  // what follows is found again for each phase: registers are short
-    const int lane = thread % warp_threads, group = Places::group(lane);
-    E* const first = static_cast<E*>(p.to.data) + (*memory.warp_place() + distance + Places::vector(lane) * per_vector);
-    to_ = ahead(first, step_, Places::channel(lane)) + group * static_cast<std::int64_t>(p.results.group);
+    const unsigned lane = static_cast<unsigned>(thread) % warp_threads, group = Places::group(lane);
+    std::int64_t first = *memory.warp_place() + distance + Places::vector(lane) * per_vector;
+    first += static_cast<std::uint64_t>(Places::channel(lane)) * step_;
+    first += static_cast<std::uint64_t>(group) * p.results.group;
+    to_ = static_cast<E*>(p.to.data) + first;
     const int missing = Missing(p, *memory.item(), 0, 1).of + Missing::bits(phase);
-    there_ = (missing & Missing::outside << group * Missing::row_bits) == 0;
+    there_ = (missing >> group * Missing::row_bits & Missing::outside) == 0;
     put_ = memory.vectors() + Places::put(lane);
     take_ = memory.vectors() + Places::take(lane);
   }
@@ -75,29 +74,33 @@ class VectorWriter {
       if (i % 2 == 0) {
         held_[0] = above;
         held_[1] = below;
-      } else {
-        exchange(i / 2, [&] { store_transposed(put_, held_[0], held_[1], above, below); });
+        return;
       }
+      if (i > 1) store(i - 2);
+      exchange(0, [&] { store_transposed(put_, held_[0], held_[1], above, below); });
     } else if constexpr (bytes == 4) {
-      exchange(i, [&] {
+      if (i > 0) store(i - 1);
+      exchange(0, [&] {
 #pragma unroll
         for (int k = 0; k < 4; ++k) put_one(k / 2 * 256 + k % 2 * 128, k, x);
       });
     } else {
+      if (i > 0) store(i - 1);
 #pragma unroll
       for (int k = 0; k < 2; ++k)
-        exchange(2 * i + k, [&] {
+        exchange(k, [&] {
           put_one(0, k, x);
           put_one(256, 2 + k, x);
         });
     }
   }
   // Behind the last columns.
-  __device__ void end() const { store(n / Places::columns - 1); }
+  __device__ void end() const { store(n / 8 - 1); }
 
  private:
   static constexpr int bytes = joint * static_cast<int>(sizeof(E));  // of a position's outputs
   static constexpr int per_vector = 16 / static_cast<int>(sizeof(E));
+  static constexpr int rounds = bytes == 8 ? 2 : 1;  // for 8 columns, or for 16
   using Places = VectorPlaces<bytes>;
 
   __device__ void put_one(int at, int k, const float (&x)[joint][1][4]) const {
@@ -109,16 +112,18 @@ class VectorWriter {
   }
   template <class Put>
   __device__ void exchange(int round, const Put& put_all) {
-    if (round > 0) store(round - 1);
     __syncwarp();  // all have what they took
     put_all();
     __syncwarp();
-    taken_ = *reinterpret_cast<const uint4*>(take_);
+    taken_[round] = *reinterpret_cast<const uint4*>(take_);
   }
-  __device__ void store(int round) const {
-    const int column = bytes == 8 ? round / 2 * 8 + round % 2 : round * Places::columns;
-    E* const to = ahead(to_, step_, column);
-    if (there_) *reinterpret_cast<uint4*>(to) = taken_;
+  // What was taken when the columns 8*i and on came.
+  __device__ void store(int i) const {
+#pragma unroll
+    for (int k = 0; k < rounds; ++k) {
+      E* const to = ahead(to_, step_, bytes == 2 ? i / 2 * 16 : 8 * i + k);
+      if (there_) *reinterpret_cast<uint4*>(to) = taken_[k];
+    }
   }
 
   E* to_;               // the first round's
@@ -126,7 +131,7 @@ class VectorWriter {
   bool there_;
   unsigned char *put_, *take_;
   unsigned held_[2];
-  uint4 taken_;
+  uint4 taken_[rounds];
 };
 
 // What writes a phase's sums. `distance` is from the first phase's outputs to its own.
