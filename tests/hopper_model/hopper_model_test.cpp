@@ -43,7 +43,7 @@ std::string in_mode(const std::string& shape, const std::string& mode) {
 
 // Channels that fill rows and columns and that do not, one chunk and several, more than stay in shared memory; bands;
 // phases with and without taps; short chains and others; pools that fold and that do not; many tiles for a block; lines
-// of even and of odd length, and halo tiles whose lines begin at both.
+// of even and of odd length, and halo tiles whose lines begin at both; results that are stored as vectors.
 const std::vector<std::string> shapes = {
     "1d batch=3 channels=20->40 input=100 kernel=9 stride=4 padding=2 | bias | silu",
     "1d channels=1->1 input=1 kernel=1",
@@ -76,6 +76,12 @@ const std::vector<std::string> shapes = {
     "3d channels=75->16 input=3x6x34 kernel=3x2x4 padding=0x1x2",
     "2d batch=2 channels=100->30 input=9x2 kernel=3x5 padding=1x2",
     "2d channels=44->40 input=11x30 kernel=4 stride=2 padding=1",
+    "3d channels=32->64 input=3x5x16 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu | mul(0.5)",
+    "3d batch=2 channels=16->64 input=3x5x8 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | "
+    "avg_pool(2) | gelu",
+    "2d batch=2 channels=20->128 input=9x24 kernel=2 stride=2 | bias | relu",
+    "2d channels=8->48 input=7x16 kernel=2 stride=3x2",
+    "2d batch=2 channels=24->32 input=5x16 kernel=4 stride=4 | relu | max_pool(4) | bias",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};
@@ -111,6 +117,8 @@ TEST(HopperModelTiles, AgreeWithTheReference) {
                                     "3d channels=20->24 input=5x9x18 kernel=3 padding=1x1x0",
                                     "3d channels=16->8 input=9x9x17 kernel=2 stride=1x1x2 | bias | relu",
                                     "3d channels=36->8 input=3x9x18 kernel=2x2x3 stride=1x1x2",
+                                    "3d channels=8->24 input=3x9x16 kernel=2 stride=1x1x2 | layer_norm(channels)",
+                                    "2d channels=8->32 input=9x24 kernel=2 stride=2 | max_pool(2)",
                                     "2d batch=2 channels=12->70 input=9x21 kernel=2x3 | bias | relu"}) {
       const std::string text = in_mode(shape, mode);
       const std::vector<std::string> tiles = tiles_of(text);

@@ -97,9 +97,9 @@ __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int nu
     const Class c = uniform(p.classes[number + j]);
     const bool occurs = j == 0 || j < there;
     if (shared.careful && occurs) {
+      const Item item = *memory.item();  // or its address is kept for a call that hardly ever comes
       accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(
-          p, *memory.item(), number + j, phase_along(c.phase, 0), phase_along(c.phase, 1), phase_along(c.phase, 2),
-          sums[j]);
+          p, item, number + j, phase_along(c.phase, 0), phase_along(c.phase, 1), phase_along(c.phase, 2), sums[j]);
     } else if (!occurs || c.taps == 0) {
       clear<Kind::across, blocks>(sums[j]);
     } else {
@@ -147,9 +147,8 @@ __device__ void run_phases(const ConvParams& p, int route, const int (&offset)[K
     if constexpr (Kind::way == Way::strip)
       finish_in_strip<n>(p, *memory.item(), c.phase, sums[0][0], memory.behind);
     else
-      finish<typename Kind::Element, Shifted>(
-          p.quick, lines_in<n>(memory.behind), p,
-          [&]<class To>() { return Writer<To, n, joint, blocks>(p, memory, c.phase, c.result); }, sums);
+      finish<typename Kind::Element, Shifted>(p.quick, lines_in<n>(memory.behind), p,
+                                              Results<n, joint, blocks>{p, memory, c.phase, c.result}, sums);
     number += there;
   } while (number < p.class_count);
 }
@@ -170,12 +169,10 @@ __device__ void run_folded(const ConvParams& p, int route, const int (&offset)[K
     sum_phases<Kind, 1>(p, memory, route, number, 1, offset, feed, sums);
     fold_phase(p, kind, lines_in<n>(memory.behind), sums, folded);
   } while (++number < count);
-  const auto writer = [&]<class To>() {
-    find_places<n, 1>(p, memory);
-    return Writer<To, n, 1, 1>(p, memory, 0, 0);
-  };
   folded.end(p.fold);
-  finish<E, Centred>(p.behind, lines_in<n>(memory.behind, 1), p, writer, folded.results);
+  find_places<n, 1>(p, memory);
+  finish<E, Centred>(p.behind, lines_in<n>(memory.behind, 1), p,
+                     Results<n, 1, 1>{p, memory, p.classes[0].phase, p.classes[0].result}, folded.results);
 }
 
 // The only phase, staged for the writers.

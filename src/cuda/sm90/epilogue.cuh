@@ -4,7 +4,7 @@
 
 #include "cuda/sm90/gelu.cuh"
 #include "cuda/sm90/lines.cuh"
-#include "cuda/sm90/store.cuh"
+#include "cuda/sm90/vectors.cuh"
 
 namespace convt::core::cuda::sm90 {
 
@@ -191,22 +191,13 @@ __device__ void for_columns(int channels, float (&sums)[joint][blocks][n / 2], F
   }
 }
 
-// Stores go on while the next columns are computed.
-template <class E, class To, int n, class Rows, int joint, int blocks, class WriterAs>
-__device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const WriterAs& writer_as, const Rows& rows,
-                          float (&sums)[joint][blocks][n / 2]) {
+// The rest of a chain behind its norm: put_columns(end), where end(i, x) is what is left for the columns 8*i and on.
+template <class E, class To, int n, class Rows, int joint, int blocks, class PutColumns>
+__device__ void end_chain(const ShortChain& chain, const Lines<n>& lines, const Rows& rows,
+                          float (&sums)[joint][blocks][n / 2], const PutColumns& put_columns) {
   // Results of a multiplication fall into neighbouring registers, which sums would have to be moved to.
   constexpr bool in_pairs = sizeof(To) == sizeof(float) && joint == 2;
   constexpr int degree = gelu_of_norm_fit<E>().degree;
-  const auto writer = writer_as.template operator()<To>();
-  const auto put_columns = [&](auto&& end) {
-    writer.with_put([&](auto&& put) {
-      for_columns<n>(writer.channels(), sums, [&](int i, Columns<joint, blocks>& x) {
-        end(i, x);
-        put(i, x);
-      });
-    });
-  };
   const auto put_gelu = [&]<int power>() {
     put_columns([&](int, Columns<joint, blocks>& x) { apply_gelu<power, 4 * blocks>(chain.q, x[0][0]); });
   };
@@ -231,17 +222,42 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, const 
   }
 }
 
-// A short chain, and what writer_as<To>() makes of its results, 8 columns at a time. Values between stages are floats,
-// whatever E is.
+// Stores go on while the next columns are computed.
+template <class E, class To, int n, class Rows, int joint, int blocks, class WriterAs>
+__device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, bool vectors, const WriterAs& writer_as,
+                          const Rows& rows, float (&sums)[joint][blocks][n / 2]) {
+  const auto put_by = [&](int channels, auto&& end, auto&& put) {
+    for_columns<n>(channels, sums, [&](int i, Columns<joint, blocks>& x) {
+      end(i, x);
+      put(i, x);
+    });
+  };
+  if constexpr (blocks == 1 && std::is_same_v<E, To>) {
+    if (vectors) {
+      auto writer = writer_as.template vectors<To>();
+      end_chain<E, To>(chain, lines, rows, sums, [&](auto&& end) {
+        put_by(n, end, [&](int i, const Columns<joint, blocks>& x) { writer.put(i, x); });
+        writer.end();
+      });
+      return;
+    }
+  }
+  const auto writer = writer_as.template operator()<To>();
+  end_chain<E, To>(chain, lines, rows, sums,
+                   [&](auto&& end) { writer.with_put([&](auto&& put) { put_by(writer.channels(), end, put); }); });
+}
+
+// A short chain, and what writer_as<To>() makes of its results, 8 columns at a time; or writer_as.vectors<To>(). Values
+// between stages are floats, whatever E is.
 template <class E, template <int, int> class Rows, int n, int joint, int blocks, class WriterAs>
 __device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const WriterAs& writer_as,
                        float (&sums)[joint][blocks][n / 2]) {
   Rows<joint, blocks> rows;
   start_short(chain, p.out_channels, lines, sums, rows);
   if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-    finish_as<E, E>(chain, lines, writer_as, rows, sums);
+    finish_as<E, E>(chain, lines, p.vectors, writer_as, rows, sums);
   else
-    finish_as<E, float>(chain, lines, writer_as, rows, sums);
+    finish_as<E, float>(chain, lines, p.vectors, writer_as, rows, sums);
 }
 
 // What phases are folded into. Offsets of norms come at the end, and are kept elsewhere: registers are short.

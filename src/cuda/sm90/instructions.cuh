@@ -144,6 +144,14 @@ __device__ inline PixelPair load_next(const PixelPair*& from, std::int64_t bytes
   return pair;
 }
 
+// Four blocks of 8x8 elements of 16 bits to shared memory, transposed. Of each, a lane has two neighbours of row
+// lane / 4, from column lane % 4 * 2 on, and what `to` of lane 8*b + c is gets column c of block b.
+__device__ inline void store_transposed(void* to, unsigned a, unsigned b, unsigned c, unsigned d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)),
+               "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+
 // Bytes, a multiple of 16, to shared memory; the barrier counts them.
 __device__ inline void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),

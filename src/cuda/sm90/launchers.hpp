@@ -53,11 +53,13 @@ static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::m
               has_registers(team_of(Way::paired)) && has_registers(team_of(Way::wide)));
 constexpr bool can_march(int columns) { return columns <= 32; }  // three times as many must fit the registers
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
-// Of shared memory: where the results of consumers' blocks go, by thread, two at most.
+// Of shared memory: where the results of consumers' blocks go, by warp and by thread, two at most.
 constexpr int place_bytes_of(Way way) {
   const bool stores = way == Way::single || way == Way::paired || way == Way::folded;
-  return stores ? team_of(way).first_producer() * 2 * static_cast<int>(sizeof(std::int64_t)) : 0;
+  return stores ? warp_place_bytes + team_of(way).consumer_warps() * vector_round : 0;
 }
+static_assert(team_of(Way::folded).consumer_warps() * static_cast<int>(sizeof(std::int64_t)) <= warp_place_bytes);
+static_assert(vector_round == warp_threads * 2 * static_cast<int>(sizeof(std::int64_t)));
 constexpr int positions_of(Way way) { return way == Way::wide ? wide_positions : block_rows; }  // of a block
 constexpr int blocks_of(Way way) { return way == Way::single || way == Way::march ? 2 : 1; }
 

@@ -14,6 +14,8 @@ namespace convt::core::cuda::sm90 {
 inline constexpr int most_stride = 4, most_classes = most_stride * most_stride * most_stride;
 inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
 inline constexpr int item_bytes = 32;                           // of shared memory: what a warp works on
+inline constexpr int vector_round = warp_threads * 16;          // bytes that a warp exchanges at once: vectors.cuh
+inline constexpr int warp_place_bytes = 128;                    // where each of 16 warps' results go
 inline constexpr int step_bytes = 32;                           // of a row, for one matrix instruction
 inline constexpr int group_channels = 8;                        // that threads load at once where tiles march
 inline constexpr int block_rows = 64;                           // of one matrix instruction
@@ -97,7 +99,8 @@ struct ItemStep {
 // A chain that runs on accumulators in registers, in this order; every part of it may be missing.
 struct ShortChain {
   enum Place : int { before_norm, behind_norm, last, places };  // of lines
-  // gelu_of_norm: the norm, or a pool of norms, and GELU make the whole chain but for a line before them (gelu_fit.hpp).
+  // gelu_of_norm: the norm, or a pool of norms, and GELU make the whole chain but for a line before them
+  // (gelu_fit.hpp).
   enum Activation : int { none, gelu, gelu_of_norm, relu };
   static constexpr int gelu_degree = 5;
   // a_times*a[c]*x + b_times*b[c]; without a and b, a_times*x. One that is not there is x.
@@ -197,6 +200,7 @@ struct ConvParams {
   int fills = 1;                      // of the slots with a tile: one, or one for each phase that has taps
   bool all_weights = false;           // all weights are one stage, and stay
   bool paired = false;                // outputs of two neighbouring phases are stored as one
+  bool vectors = false;               // outputs of short chains are stored 16 bytes at a time: vectors.cuh
   int missing = 0;                    // not 0: of every row, as store.cuh has it; all tiles are whole
   View to;
   ResultSteps results;

@@ -64,7 +64,19 @@ struct Memory {
   __device__ std::int64_t* place() const {
     int thread = threadIdx.x;
     forget(thread);
-    return reinterpret_cast<std::int64_t*>(places) + thread * 2;
+    return reinterpret_cast<std::int64_t*>(places + warp_place_bytes) + thread * 2;
+  }
+  // Where results are stored as vectors: what this warp's threads have of places is where they are exchanged, and
+  // before all of that is its one place.
+  __device__ unsigned char* vectors() const {
+    int thread = threadIdx.x;
+    forget(thread);
+    return places + warp_place_bytes + thread / warp_threads * vector_round;
+  }
+  __device__ std::int64_t* warp_place() const {
+    int thread = threadIdx.x;
+    forget(thread);
+    return reinterpret_cast<std::int64_t*>(places) + thread / warp_threads;
   }
 };
 

@@ -18,6 +18,19 @@ __device__ E element(float x) {
   else
     return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
 }
+// Two neighbours of 16 bits, the first one in the low half.
+template <class E>
+__device__ unsigned pair_bits(float x, float y) {
+  unsigned bits;
+  if constexpr (std::is_same_v<E, convt_f16>) {
+    const __half2 pair = __floats2half2_rn(x, y);
+    memcpy(&bits, &pair, sizeof bits);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
+    memcpy(&bits, &pair, sizeof bits);
+  }
+  return bits;
+}
 // Two neighbours in memory.
 __device__ inline void put_pair(float* to, float x, float y) { *reinterpret_cast<float2*>(to) = {x, y}; }
 __device__ inline void put_pair(convt_f16* to, float x, float y) {
@@ -53,7 +66,8 @@ struct Missing {
 };
 
 // Where a thread's rows of a tile go, in the first phase and at its first column; of a block, the first of its two
-// rows. In elements of the output, in shared memory: registers are short.
+// rows. Where results are stored as vectors, the first row and column of its warp. In elements of the output, in shared
+// memory: registers are short.
 template <int n, int blocks>
 __device__ void find_places(const ConvParams& p, const Memory& memory) {
   const Item& item = *memory.item();
@@ -61,10 +75,15 @@ __device__ void find_places(const ConvParams& p, const Memory& memory) {
   forget(thread);  // what follows is found again for each tile
   const int group = thread / group_threads, row = Sums<n>::row(0, thread), column = Sums<n>::column(0, thread);
   const Strides& step = p.to.step;
-  std::int64_t first = item.image * step.n + (item.band * n + column) * step.c;
+  std::int64_t first = item.image * step.n + item.band * n * step.c;
 #pragma unroll
   for (int a = 0; a < 3; ++a) first += item.tile[a] * p.results.tile[a];
-  first += static_cast<std::int64_t>(row / 8) * p.results.group + row % 8 * p.results.position;
+  first += static_cast<std::int64_t>(row / 8) * p.results.group;
+  if (blocks == 1 && p.vectors) {
+    *memory.warp_place() = first + p.results.block[group];  // by all lanes alike
+    return;
+  }
+  first += column * step.c + row % 8 * p.results.position;
 #pragma unroll
   for (int b = 0; b < blocks; ++b) memory.place()[b] = first + p.results.block[group * blocks + b];
 }

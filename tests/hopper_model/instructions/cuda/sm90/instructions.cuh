@@ -68,6 +68,16 @@ inline PixelPair load_next(const PixelPair*& from, std::int64_t bytes) {
   return pair;
 }
 
+inline void store_transposed(void* to, unsigned a, unsigned b, unsigned c, unsigned d) {
+  const unsigned blocks[] = {a, b, c, d};
+  const int lane = static_cast<int>(threadIdx.x % hopper_model::warp_threads), column = lane % 8;
+  for (int block = 0; block < 4; ++block)
+    for (int row = 0; row < 8; ++row) {
+      const std::uint64_t pair = hopper_model::exchange(blocks[block], row * 4 + column / 2);
+      if (block == lane / 8) static_cast<std::uint16_t*>(to)[row] = static_cast<std::uint16_t>(pair >> column % 2 * 16);
+    }
+}
+
 inline void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   hopper_model::copy_bulk(to, from, bytes, barrier);
 }
