@@ -3,12 +3,14 @@
 //   hopper_model_test --case "conv_transpose2d dtype=f16 channels=8->8 input=4x4 kernel=3" [--tile h1x8x32] [--seed 1]
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "check.hpp"
+#include "execution.hpp"
 #include "hopper_model/machine.hpp"
 #include "support/environment.hpp"
 
@@ -128,6 +130,25 @@ TEST(HopperModelTiles, AgreeWithTheReference) {
         EXPECT_EQ(defect_of(text, 0), "") << text << ", tile " << tile;
       }
     }
+}
+
+// Channels whose mean is hundreds of times their spread: what one pass would leave of their squares is mostly rounding.
+TEST(HopperModelNorms, AreExactFarFromZero) {
+  for (const std::string chain : {"layer_norm(channels) | gelu", "layer_norm(channels) | avg_pool(2)"}) {
+    const std::string shape = " channels=16->64 input=4x8 kernel=2 stride=2 | " + chain;
+    Plan plan = Plan::from_text("conv_transpose2d dtype=f32 precision=tf32" + shape, on_model);
+    Plan exact = Plan::from_text("conv_transpose2d dtype=f64" + shape);
+    cli::Inputs inputs = cli::make_inputs(plan, 1, cli::Fill::unit);
+    for (float& x : std::get<std::vector<float>>(inputs.input)) x = 1 + std::round(x * 8) / 8;
+    for (float& x : std::get<std::vector<float>>(inputs.kernel)) x = 1 + std::round(x * 8) / 1024;
+    cli::Execution execution(plan, inputs, {.place = {Device::cuda, 0, nullptr}});
+    execution.execute();
+    EXPECT_EQ(execution.defect(), "");
+    const std::vector<double> got = execution.output();
+    const std::vector<double> want = cli::execute(exact, cli::convert_inputs(inputs, plan, exact));
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-3) << plan.text() << ", element " << i;
+  }
 }
 
 }  // namespace

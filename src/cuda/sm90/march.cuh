@@ -70,7 +70,7 @@ __device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned 
   return true;
 }
 
-template <class E, int blocks>
+template <class E, int blocks, int loads>
 __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
   bool done = false;
   with_pixels<E>(p, [&]<int pixels>() { done = fill_shares<E, pixels, blocks>(p, shared, slots); });
@@ -81,7 +81,7 @@ __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned 
     const Inputs inputs(p.axis[0], march);
     Corner corner = corner_of(p, item_at(p, march.tile));
     corner.at[0] = inputs.first;
-    for (int i = 0; i < inputs.count; ++i, ++corner.at[0]) fill_box<E, 32>(p, shared, corner, slots, slot, filler);
+    for (int i = 0; i < inputs.count; ++i, ++corner.at[0]) fill_box<E, loads>(p, shared, corner, slots, slot, filler);
   });
 }
 
@@ -330,7 +330,8 @@ __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __
     if (memory.shared.careful) return;
     if (threadIdx.x == march_team.first_producer()) stream_weights(p, memory.shared, tile_bytes);
     __syncwarp();
-    fill_planes<typename Kind::Element, Kind::blocks>(p, memory.shared, memory.slots);
+    constexpr int loads = Kind::team.producer_registers < 88 ? 16 : 32;  // that a producer has under way
+    fill_planes<typename Kind::Element, Kind::blocks, loads>(p, memory.shared, memory.slots);
   } else {
     take_registers<Kind::team.consumer_registers>();
     int band = -1;
