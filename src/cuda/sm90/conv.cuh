@@ -136,7 +136,7 @@ template <class Kind>
 __device__ void run_phases(const ConvParams& p, int route, const int (&offset)[Kind::blocks], Feed& feed,
                            const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
-  if constexpr (Kind::way != Way::strip) find_places<n, blocks>(p, memory);
+  if constexpr (Kind::way != Way::strip) find_places<n, blocks, false>(p, memory);
   int number = 0;
 #pragma unroll 1
   do {
@@ -170,7 +170,7 @@ __device__ void run_folded(const ConvParams& p, int route, const int (&offset)[K
     fold_phase(p, kind, lines_in<n>(memory.behind), sums, folded);
   } while (++number < count);
   folded.end(p.fold);
-  find_places<n, 1>(p, memory);
+  find_places<n, 1, sizeof(E) == 2>(p, memory);
   finish<E, Centred>(p.behind, lines_in<n>(memory.behind, 1), p,
                      Results<n, 1, 1>{p, memory, p.classes[0].phase, p.classes[0].result}, folded.results);
 }

@@ -124,14 +124,13 @@ bool is_paired(const View& to, const ConvAxis& axis, int channels) {
   return axis.stride % 2 == 0 && channels % 8 == 0 && are_pairs(to, axis.size);
 }
 
-// 16 bytes at a time: the outputs of 8 positions are neighbours, all of them or none are there, and they begin at
-// addresses that divide by 16; bands are whole.
-bool has_vectors(const View& to, Way way, const ConvAxis& axis, const Geometry& g) {
+// Folded results of 2 bytes, 16 bytes at a time: those of 8 positions are neighbours, all of them or none are there,
+// and they begin at addresses that divide by 16; bands are whole.
+bool has_vectors(const View& to, const ConvAxis& axis, const Geometry& g) {
   const Strides& s = to.step;
-  const std::int64_t unit = 16 / g.element;
-  const bool dense = s.w == 1 && (way == Way::folded || (way == Way::paired && axis.stride == 2));
-  return dense && axis.size % (8 * axis.stride) == 0 && g.out_channels % g.columns == 0 && s.n % unit == 0 &&
-         s.c % unit == 0 && s.d % unit == 0 && s.h % unit == 0 && reinterpret_cast<std::uintptr_t>(to.data) % 16 == 0;
+  return g.element == 2 && s.w == 1 && axis.size % (8 * axis.stride) == 0 && g.out_channels % g.columns == 0 &&
+         s.n % 8 == 0 && s.c % 8 == 0 && s.d % 8 == 0 && s.h % 8 == 0 &&
+         reinterpret_cast<std::uintptr_t>(to.data) % 16 == 0;
 }
 
 class HopperConvolver : public Convolver {
@@ -408,7 +407,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.cluster = tile.all_weights || p.tiles == 1 ? 1 : most_cluster;
   p.items = static_cast<int>(ceil_div(p.tiles, p.cluster)) * p.cluster * p.bands;
   p.paired = tile.way == Way::wide ? are_pairs(job.to, p.axis[2].size) : is_paired(job.to, p.axis[2], g_.out_channels);
-  p.vectors = job.to.dtype == dtype && has_vectors(job.to, tile.way, p.axis[2], g_);
+  p.vectors = tile.way == Way::folded && job.to.dtype == dtype && has_vectors(job.to, p.axis[2], g_);
   p.to = job.to;
   if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);
   p.results = result_steps(p, job.pool != nullptr);

@@ -232,7 +232,7 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, bool v
       put(i, x);
     });
   };
-  if constexpr (blocks == 1 && std::is_same_v<E, To>) {
+  if constexpr (joint == 1 && blocks == 1 && sizeof(To) == 2) {
     if (vectors) {
       auto writer = writer_as.template vectors<To>();
       end_chain<E, To>(chain, lines, rows, sums, [&](auto&& end) {

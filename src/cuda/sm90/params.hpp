@@ -200,7 +200,7 @@ struct ConvParams {
   int fills = 1;                      // of the slots with a tile: one, or one for each phase that has taps
   bool all_weights = false;           // all weights are one stage, and stay
   bool paired = false;                // outputs of two neighbouring phases are stored as one
-  bool vectors = false;               // outputs of short chains are stored 16 bytes at a time: vectors.cuh
+  bool vectors = false;               // folded results are stored 16 bytes at a time: vectors.cuh
   int missing = 0;                    // not 0: of every row, as store.cuh has it; all tiles are whole
   View to;
   ResultSteps results;

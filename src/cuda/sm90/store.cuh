@@ -66,9 +66,9 @@ struct Missing {
 };
 
 // Where a thread's rows of a tile go, in the first phase and at its first column; of a block, the first of its two
-// rows. Where results are stored as vectors, the first row and column of its warp. In elements of the output, in shared
-// memory: registers are short.
-template <int n, int blocks>
+// rows. Where results may be stored as vectors and are, the first row and column of its warp. In elements of the
+// output, in shared memory: registers are short.
+template <int n, int blocks, bool vectors>
 __device__ void find_places(const ConvParams& p, const Memory& memory) {
   const Item& item = *memory.item();
   int thread = threadIdx.x;
@@ -79,7 +79,7 @@ __device__ void find_places(const ConvParams& p, const Memory& memory) {
 #pragma unroll
   for (int a = 0; a < 3; ++a) first += item.tile[a] * p.results.tile[a];
   first += static_cast<std::int64_t>(row / 8) * p.results.group;
-  if (blocks == 1 && p.vectors) {
+  if (vectors && p.vectors) {
     *memory.warp_place() = first + p.results.block[group];  // by all lanes alike
     return;
   }
