@@ -116,7 +116,7 @@ __device__ void centre_at_once(const ShortChain& chain, float (&x)[joint][blocks
     squares[j][b][half] = chain.gain * inverse_root(variance);
     mean[j][b][half] = -m * squares[j][b][half];
   });
-  if (__all_sync(~0U, exact)) return;
+  if (!__any_sync(~0U, !exact)) return;
   centre<n, true>(chain, n, x, rows.scale);
   for_each_row<joint, blocks>([&](int j, int b, int half) { rows.offset[j][b][half] = 0; });
 }
