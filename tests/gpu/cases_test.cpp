@@ -144,6 +144,8 @@ TEST_F(GpuCases, WeightsThatAreNotFinite) {
        {"conv_transpose2d channels=6->5 input=7x9 kernel=3 stride=2 padding=1",
         "conv_transpose2d channels=6->4 input=7x9 kernel=2 stride=3 groups=2 padding=1 | bias | relu",
         "conv_transpose3d precision=tf32 batch=2 channels=9->33 input=4x5x6 kernel=3 padding=1",
+        "conv_transpose3d precision=tf32 channels=9->24 input=4x5x6 kernel=3 padding=1",
+        "conv_transpose3d dtype=bf16 channels=16->8 input=4x5x8 kernel=3",
         "conv_transpose2d dtype=f16 channels=16->8 input=9x17 kernel=4 stride=2 padding=1 | relu",
         "conv_transpose1d dtype=bf16 channels=3->3 input=40 kernel=5 dilation=2 stride=2",
         "conv_transpose1d dtype=f64 channels=3->3 input=40 kernel=5 padding=2"})

@@ -81,6 +81,10 @@ const std::vector<std::string> shapes = {
     "3d channels=32->64 input=3x5x16 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu | mul(0.5)",
     "3d batch=2 channels=16->64 input=3x5x8 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | "
     "avg_pool(2) | gelu",
+    "2d channels=32->64 input=5x8 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | avg_pool(2) | "
+    "gelu | mul(0.5)",
+    "2d channels=16->40 input=5x8 kernel=2 stride=2 | layer_norm(channels) | avg_pool(2) | mul(3) | gelu",
+    "2d channels=32->64 input=5x8 kernel=2 stride=2 | layer_norm(channels) | avg_pool(2) | mul(1e30)",
     "2d batch=2 channels=20->128 input=9x24 kernel=2 stride=2 | bias | relu",
     "2d channels=8->48 input=7x16 kernel=2 stride=3x2",
     "2d batch=2 channels=24->32 input=5x16 kernel=4 stride=4 | relu | max_pool(4) | bias",

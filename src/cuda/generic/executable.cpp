@@ -58,7 +58,7 @@ struct GenericExecutable<T>::Frame {
   cudaStream_t stream = nullptr;
   std::byte* workspace = nullptr;
   const std::byte* packed = nullptr;
-  bool just_prepared = false;  // prepare()'s kernels are what the stream did last
+  bool just_prepared = false;  // prepare()'s kernels are what the stream did before the first convolution
 
   void* at(Place place) const { return workspace + place; }
 };

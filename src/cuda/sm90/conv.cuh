@@ -117,15 +117,17 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int route,
   feed.halo = uniform(feed.halo);
   feed.stage = uniform(feed.stage);
   Open open;
-  const bool shortly = with_route(route, [&]<int steps, bool all_weights>() {
+  if constexpr (!Kind::wide) {  // that has one phase, whose box does not stay
+    const bool shortly = with_route(route, [&]<int steps, bool all_weights>() {
 #pragma unroll
-    for (int j = 0; j < joint; ++j) {
-      accumulate_shortly<Kind, steps, all_weights>(p, shared, p.classes[number + j], offset, feed, open, sums[j]);
-      multiply_wait<0>();
-    }
-    if constexpr (!all_weights) release_weights(p, shared, open.stage);
-  });
-  if (shortly) return;
+      for (int j = 0; j < joint; ++j) {
+        accumulate_shortly<Kind, steps, all_weights>(p, shared, p.classes[number + j], offset, feed, open, sums[j]);
+        multiply_wait<0>();
+      }
+      if constexpr (!all_weights) release_weights(p, shared, open.stage);
+    });
+    if (shortly) return;
+  }
   sum_phases_any<Kind, joint>(p, memory, number, there, offset, feed, open, sums);
   if (open.slot >= 0) release_halo(shared, open.slot);
   if (open.stage >= 0) release_weights(p, shared, open.stage);

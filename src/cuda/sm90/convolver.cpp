@@ -111,6 +111,42 @@ bool ends_with_norm(const ShortChain& chain) {
          !chain.lines[ShortChain::last].there;
 }
 
+// How the fold and the chains before and behind it run. `whole`: all columns are channels.
+void prepare_chains(const ConvJob& job, convt_dtype dtype, std::int64_t phases, bool whole, ConvParams& p) {
+  const bool ends = job.to.dtype == dtype;
+  bool of_norms = false;
+  ShortChain::Line& first_behind = p.behind.lines[ShortChain::before_norm];
+  if (job.pool != nullptr) {
+    const bool max = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what));
+    p.fold.kind = max && job.chain.count == 0 ? Fold::max_of_sums
+                  : max                       ? Fold::max
+                  : ends_with_norm(p.quick)   ? Fold::sum_of_norm
+                                              : Fold::sum;
+    if (!max) {
+      of_norms = p.fold.kind == Fold::sum_of_norm && !first_behind.there;
+      first_behind.there = true;
+      first_behind.a_times /= static_cast<float>(phases);
+    }
+  }
+  prepare_gelu(p.quick, dtype, false, job.pool == nullptr && ends);
+  prepare_gelu(p.behind, dtype, of_norms, ends);
+  // The norm multiplies anyway.
+  const float factor = std::abs(first_behind.a_times);
+  if (p.fold.kind == Fold::sum_of_norm && first_behind.a == nullptr && factor >= 0x1p-16f && factor <= 0x1p16f)
+    p.quick.gain *= std::exchange(first_behind, {}).a_times;
+  // What chains are now, when other parts may have taken lines over.
+  for (ShortChain* const chain : {&p.quick, &p.behind}) {
+    const bool before = chain->lines[ShortChain::before_norm].there;
+    const bool behind = chain->lines[ShortChain::behind_norm].there || chain->lines[ShortChain::last].there;
+    const bool gelu = chain->activation == ShortChain::gelu || chain->activation == ShortChain::gelu_of_norm;
+    chain->missing = !before && chain->norm == 0 && chain->activation == ShortChain::none && !behind && ends;
+    chain->only_gelu = chain->norm == 0 && gelu && !behind;
+    chain->bare = chain->norm != 0 && !before && whole;
+    for (const ShortChain::Line& line : chain->lines) p.lines_by_channel |= line.a != nullptr;
+  }
+  if (p.fold.kind == Fold::sum_of_norm && p.quick.bare) p.fold.kind = Fold::sum_of_bare_norm;
+}
+
 // Rows of so many elements come in pairs, and each pair begins at an even element of memory.
 bool are_pairs(const View& to, int width) {
   const Strides& s = to.step;
@@ -351,36 +387,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
                      : narrow            ? choice_.narrow
                                          : choice_.quick;
   assert(quick || (job.pool == nullptr && !only_marches_));
-  bool of_norms = false;
-  if (job.pool != nullptr) {
-    const bool max = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what));
-    p.fold.kind = max && job.chain.count == 0 ? Fold::max_of_sums
-                  : max                       ? Fold::max
-                  : ends_with_norm(p.quick)   ? Fold::sum_of_norm
-                                              : Fold::sum;
-    if (!max) {
-      ShortChain::Line& first = p.behind.lines[ShortChain::before_norm];
-      of_norms = p.fold.kind == Fold::sum_of_norm && !first.there;
-      first.there = true;
-      first.a_times /= static_cast<float>(volume(stride));
-    }
-  }
-  for (ShortChain* const chain : {&p.quick, &p.behind}) {
-    const bool behind = chain->lines[ShortChain::behind_norm].there || chain->lines[ShortChain::last].there;
-    chain->missing = !chain->lines[ShortChain::before_norm].there && chain->norm == 0 &&
-                     chain->activation == ShortChain::none && !behind && job.to.dtype == dtype;
-    chain->only_gelu = chain->norm == 0 && chain->activation == ShortChain::gelu && !behind;
-    chain->bare = chain->norm != 0 && !chain->lines[ShortChain::before_norm].there && g_.out_channels == g_.columns;
-  }
-  prepare_gelu(p.quick, dtype, false, job.pool == nullptr && job.to.dtype == dtype);
-  prepare_gelu(p.behind, dtype, of_norms, job.to.dtype == dtype);
-  if (p.fold.kind == Fold::sum_of_norm) {
-    if (p.quick.bare) p.fold.kind = Fold::sum_of_bare_norm;
-    ShortChain::Line& first = p.behind.lines[ShortChain::before_norm];
-    if (first.a == nullptr) p.quick.gain *= std::exchange(first, {}).a_times;  // the norm multiplies anyway
-  }
-  for (const ShortChain* const chain : {&p.quick, &p.behind})
-    for (const ShortChain::Line& line : chain->lines) p.lines_by_channel |= line.a != nullptr;
+  prepare_chains(job, dtype, volume(stride), g_.out_channels == g_.columns, p);
   place_axes(job, tile, p);
   place_tile(tile, p);
   const std::byte* const packed = job.packed + (tile.way == Way::march ? joined_at() : 0);
@@ -417,7 +424,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   const std::int64_t parts = std::int64_t{p.items} * (tile.way == Way::march ? p.axis[0].size : 1);
   const auto grid = static_cast<int>(std::min<std::int64_t>(parts, std::max(most, p.cluster)));
   place_classes(p, tile.way == Way::march);
-  place_taps(p, tile.way == Way::paired ? 2 : 1);
+  if (tile.way != Way::march) place_taps(p, tile.way == Way::paired ? 2 : 1);
   place_items(p, grid);
   const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared), job.early};
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;

@@ -90,9 +90,9 @@ __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][
   });
 }
 
-// The same in one pass, of a bare norm. Squares of x less the mean's square are the variance but for roundings of the
-// mean's square, 2^-23 of it or less: where that is 2^8 times the variance or more, and where it is tiny, there are two
-// passes.
+// The same in one pass, of a bare norm. What squares less the mean's square leave is the variance within 2^-19 of the
+// mean's square. Where that square is more than 2^8 times the variance, and where the variance is tiny or squares
+// overflow, there are two passes.
 template <int n, int joint, int blocks>
 __device__ void centre_at_once(const ShortChain& chain, float (&x)[joint][blocks][n / 2],
                                Shifted<joint, blocks>& rows) {
@@ -112,7 +112,7 @@ __device__ void centre_at_once(const ShortChain& chain, float (&x)[joint][blocks
   for_each_row<joint, blocks>([&](int j, int b, int half) {
     const float m = sum_of_four(mean[j][b][half]) * chain.each, square = m * m;
     const float variance = fmaf(sum_of_four(squares[j][b][half]), chain.each, chain.eps) - square;
-    exact &= variance >= fmaf(square, 0x1p-8f, 0x1p-100f);
+    exact &= variance >= fmaf(square, 0x1p-8f, 0x1p-100f) && variance < INFINITY;
     squares[j][b][half] = chain.gain * inverse_root(variance);
     mean[j][b][half] = -m * squares[j][b][half];
   });

@@ -2,9 +2,7 @@
 // Which kernel a way and a number of columns are, and its launch.
 #pragma once
 
-#include <atomic>
 #include <cassert>
-#include <cstdint>
 
 #include "cuda/sm90/march.cuh"
 
@@ -45,24 +43,14 @@ constexpr auto* kernel_of() {
     return conv_kernel<Kind>;
 }
 
-// The kernel may use all shared memory of a block: said once for each device, the same by all threads that are first.
-template <class Kind>
-void allow_shared() {
-  static std::atomic<std::uint64_t> allowed{0};  // devices, by bits
-  int device = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  const std::uint64_t own = device < 64 ? std::uint64_t{1} << device : 0;
-  if ((allowed.load(std::memory_order_acquire) & own) != 0) return;
-  check(cudaFuncSetAttribute(kernel_of<Kind>(), cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
-        "the shared memory of Hopper's convolution");
-  allowed.fetch_or(own, std::memory_order_release);
-}
-
 template <class Kind>
 void launch_kind(const ConvParams& params, const Launch& how) {
   static_assert(sizeof params <= 32764);  // since CUDA 12.1
-  allow_shared<Kind>();
-  launch_cluster(kernel_of<Kind>(), Kind::team, params, how);
+  constexpr auto* kernel = kernel_of<Kind>();
+  // The same for every launch: other threads launch this kernel too, and each context has its own.
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
+        "the shared memory of Hopper's convolution");
+  launch_cluster(kernel, Kind::team, params, how);
 }
 
 template <class E, Format format, int n>

@@ -284,7 +284,8 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
     };
     if constexpr (n < 32) {
       // Every input plane that is inside, and behind the last one what is complete without others: sums that pass by
-      // products would be moved four times on the way.
+      // products would be moved four times on the way. Each output plane has an input plane: with stride 1 and three
+      // taps, none lies further outside than they reach.
       const Inputs inputs(p.axis[0], march);
       int z = shared.careful ? march.first : inputs.first - march.to_input;
 #pragma unroll 1

@@ -84,10 +84,10 @@ struct alignas(16) Class {
 struct Route {
   enum Kind : int {
     any,
-    two_steps,   // matrix instructions along a row
-    four_steps,  // with stages of weights
-    two_steps_stay,
-    four_steps_stay,  // and so do all weights
+    two_steps,        // two matrix instructions along a row; weights come in stages
+    four_steps,       // four; the same
+    two_steps_stay,   // two; all weights stay
+    four_steps_stay,  // four; all weights stay
   };
 };
 
@@ -114,7 +114,7 @@ struct ShortChain {
   bool bare = false;                  // it is the chain's first part, and all columns are channels
   bool missing = false;               // all of it, and results have the type of inputs
   bool only_gelu = false;             // the chain is GELU, and a line before it
-  float each = 1, eps = 0, gain = 1;  // each: 1 / channels; gain: of its result
+  float each = 1, eps = 0, gain = 1;  // each: 1 / channels; gain: all that its result is times
   Activation activation = none;
   // GELU's result is times s. It takes s/2 of its argument, as what stands before it hands on; q: its fit in such
   // terms.
@@ -131,8 +131,8 @@ struct Fold {
   enum Kind : int {
     none,
     sum,
-    sum_of_norm,  // the same, where its chain ends with a norm: one multiply-add does both
-    sum_of_bare_norm,
+    sum_of_norm,       // the same, where its chain ends with a norm: one multiply-add does both
+    sum_of_bare_norm,  // the same in one pass: offsets of rows are kept apart and added at the end
     max,
     max_of_sums,  // the same, where it has no chain
   };

@@ -25,12 +25,12 @@ struct Shared {
 // Waits for the kernels before; whether some weight is not finite. By all threads of a warp.
 __device__ inline bool must_be_careful(const ConvParams& p) {
   wait_for_kernel_before();
-  const auto* const tiles = static_cast<const uint4*>(p.careful);
+  const auto* const flags = static_cast<const uint4*>(p.careful);
   int thread = threadIdx.x;
   forget(thread);  // or its lane is kept
   unsigned some = 0;
   for (int i = thread % warp_threads; i < p.careful_loads; i += warp_threads)
-    some |= tiles[i].x | tiles[i].y | tiles[i].z | tiles[i].w;
+    some |= flags[i].x | flags[i].y | flags[i].z | flags[i].w;
   return __any_sync(~0U, some != 0) != 0;
 }
 

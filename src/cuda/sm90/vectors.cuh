@@ -23,6 +23,7 @@ class VectorWriter {
     std::int64_t first = *memory.warp_place();
     first += static_cast<std::uint64_t>(channel) * step_ + static_cast<std::uint64_t>(group) * p.results.group;
     to_ = static_cast<E*>(p.to.data) + first;
+    // Of the lane's own row, and so of all 8 of a group: none is cut.
     there_ = (Missing(p, *memory.item(), 0, 1).of >> group * Missing::row_bits & Missing::outside) == 0;
     put_ = memory.vectors() + (lane ^ lane / 8 % 2 * 4) * 16;
     take_ = memory.vectors() + (channel / 8 * 16 + group * 8 + (channel % 8 ^ group * 4)) * 16;
