@@ -118,7 +118,7 @@ __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, 
     init_barrier(shared.weights_empty(i), consumer_warps * p.cluster);
   }
   if (writer_warps > 0) {
-    init_barrier(shared.staged_full(), consumer_warps);
+    init_barrier(shared.staged_full(), consumer_warps * warp_threads);
     init_barrier(shared.staged_empty(), writer_warps);
   }
   fence_barrier_init();
