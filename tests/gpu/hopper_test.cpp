@@ -35,6 +35,7 @@ const std::vector<std::string> shapes = {
     "2d channels=5->3 input=9x11 kernel=3x2 padding=1x0 layout=channels_last",
     "2d channels=200->150 input=9x10 kernel=3 stride=3 padding=1 | bias | relu",
     "2d channels=700->260 input=9x10 kernel=3 stride=2 padding=1 | softmax",
+    "2d channels=600->70 input=2x2 kernel=1 stride=4 padding=1 | bias | relu",  // no output has a tap
     "2d batch=2 channels=8->200 input=128x64 kernel=2 stride=2",
     "2d batch=2 channels=8->200 input=128x64 kernel=2 stride=2 | gelu | mul(5)",
     "2d channels=33->65 input=9x10 kernel=2 stride=4 padding=1 dilation=3 | instance_norm | relu",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What blocks of threads are made of.
+// What a block of threads is made of.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@ namespace hopper_model {
 // Addresses: the first KiB is the system's, as on the hardware; then static memory, then what the launch asks for, not
 // at a round address.
 inline constexpr std::uint32_t static_begin = 1024, dynamic_begin = 1024 + 4096 + 16, memory_bytes = 1 << 18;
-inline constexpr std::uint32_t offset_bits = 24;
 inline constexpr int named_barriers = 16;
 
 // Threads wait until enough have come.
@@ -64,7 +63,7 @@ struct Warp {
 
 struct Block {
   unsigned index = 0;
-  int rank = 0, live = 0, static_used = 0;
+  int live = 0, static_used = 0;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<unsigned char> storage, async;  // as threads see it, and as matrix instructions do
@@ -86,8 +85,8 @@ struct Block {
 };
 
 struct Copy {
-  Block* block;
-  std::uint32_t to, barrier;
+  std::uint32_t to;
+  Barrier* barrier;
   const void* from;
   int bytes;
 };

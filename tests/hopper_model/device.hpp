@@ -14,7 +14,7 @@
 #include "hopper_model/runtime.hpp"
 
 #undef __shared__
-#define __shared__ thread_local  // one block at a time runs that has such variables
+#define __shared__ thread_local  // one block runs at a time
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 #define __noinline__
@@ -63,17 +63,9 @@ constexpr int max(int a, int b) { return a > b ? a : b; }
 
 // Kernels have one parameter.
 template <class Params>
-cudaError_t cudaLaunchKernel(void (*kernel)(Params), dim3 grid, dim3 block, void** arguments, std::size_t shared,
-                             cudaStream_t) {
-  return hopper_model::launch(reinterpret_cast<const void*>(kernel), {grid.x, block.x, 1, shared},
-                              [&] { kernel(*static_cast<const Params*>(arguments[0])); });
-}
-template <class Params>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* how, void (*kernel)(Params), const Params& params) {
-  return hopper_model::launch(
-      reinterpret_cast<const void*>(kernel),
-      {how->gridDim.x, how->blockDim.x, hopper_model::cluster_size(*how), how->dynamicSmemBytes},
-      [&] { kernel(params); });
+  return hopper_model::launch(reinterpret_cast<const void*>(kernel),
+                              {how->gridDim.x, how->blockDim.x, how->dynamicSmemBytes}, [&] { kernel(params); });
 }
 template <class Params>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Params), cudaFuncAttribute attribute, int value) {

@@ -56,6 +56,8 @@ const std::vector<std::string> shapes = {
     "2d channels=200->150 input=5x6 kernel=3 stride=3 padding=1 | bias | relu",
     "2d channels=530->20 input=5x6 kernel=2 stride=2 | softmax",
     "2d channels=530->70 input=5x6 kernel=3 stride=2",
+    "2d channels=600->8 input=2x2 kernel=1 stride=4 padding=1",  // no output has a tap
+    "2d channels=600->70 input=2x2 kernel=1 stride=4 padding=1 | bias | relu",
     "2d channels=33->65 input=9x10 kernel=2 stride=4 padding=1 dilation=3 | instance_norm | relu",
     "2d batch=2 channels=40->20 input=10x17 kernel=5 stride=2x3 | bias | layer_norm(channels, affine) | gelu | mul(3)",
     "3d channels=32->64 input=3x5x9 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu | mul(0.5)",

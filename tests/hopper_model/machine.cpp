@@ -36,17 +36,11 @@ std::uint32_t address_of(const void* pointer) {
   return static_cast<std::uint32_t>(offset);
 }
 
-std::uint32_t address_in(std::uint32_t address, int rank) {
-  return (address & ((1U << offset_bits) - 1)) | static_cast<std::uint32_t>(rank + 1) << offset_bits;
-}
-int cluster_rank() { return machine->block().rank; }
-
 void sync_block() { machine->meet(machine->block().all, machine->block().live, "all threads"); }
 void sync_named(int barrier, int threads) {
   machine->meet(machine->block().named[barrier], threads, "a named barrier");
 }
 void sync_warp() { machine->meet(machine->warp().meeting, warp_threads, "its warp"); }
-void sync_cluster() { machine->meet_cluster(); }
 
 std::uint64_t exchange(std::uint64_t own, int lane) {
   Warp& warp = machine->warp();
@@ -58,7 +52,7 @@ std::uint64_t exchange(std::uint64_t own, int lane) {
 
 void init_barrier(std::uint32_t address, int arrivals) {
   Block& block = machine->block();
-  machine->place(block, address, 8);
+  machine->place(address, 8);
   if (address % 8 != 0 || arrivals <= 0) machine->fail("a barrier of no arrivals, or at an odd address");
   const auto number = static_cast<int>(block.barriers.size());
   if (!block.barriers.insert({address, {arrivals, arrivals, 0, 0, number}}).second)
@@ -83,17 +77,10 @@ std::uint32_t load_word(const void* from) {
   return word;
 }
 
-void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier, unsigned blocks) {
+void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   if (bytes <= 0 || bytes % 16 != 0 || to % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
     machine->fail("a bulk copy's size or addresses are no multiples of 16");
-  const std::uint32_t mask = (1U << offset_bits) - 1;
-  const auto send = [&](std::uint32_t there, std::uint32_t counter) {
-    machine->barrier_at(counter);
-    machine->issue({&machine->block_at(there), there & mask, counter & mask, from, bytes});
-  };
-  if (blocks == 0) return send(to, barrier);
-  for (int rank = 0; rank < static_cast<int>(machine->cluster()); ++rank)
-    if ((blocks >> rank & 1U) != 0) send(address_in(to, rank), address_in(barrier, rank));
+  machine->issue({to, &machine->barrier_at(barrier), from, bytes});
 }
 
 void fence_async() { machine->block().fenced = true; }

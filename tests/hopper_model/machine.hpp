@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A multiprocessor on the host. A launch's blocks run one after the other, the blocks of a cluster together; every
-// thread of a block is a fiber, and a fiber gives way where the thread would wait. What the hardware leaves open is
-// decided against the kernel:
+// A multiprocessor on the host. A launch's blocks run one after the other; every thread of a block is a fiber, and a
+// fiber gives way where the thread would wait. What the hardware leaves open is decided against the kernel:
 //   - shared memory begins as NaN;
 //   - warps run in any order; some, or some of their lanes, sleep for a while;
 //   - a bulk copy makes NaN of what it writes to when it is issued, and is done when nobody can go on without it;
@@ -33,26 +32,20 @@ struct Schedule {
 void set_schedule(const Schedule& schedule);
 
 struct Work {
-  unsigned grid = 1, threads = 1, cluster = 1;
+  unsigned grid = 1, threads = 1;
   std::size_t shared = 0;  // bytes of dynamic shared memory
 };
 // "", or what went wrong.
 std::string run(const Work& work, const std::function<void()>& kernel);
 
-// What follows is for kernels.
-//
-// Addresses in shared memory are offsets, of the block that asks; those of a block of the same cluster have its rank,
-// plus 1, in the uppermost 8 bits.
+// What follows is for kernels. Addresses in shared memory are offsets.
 unsigned char* dynamic_memory();
 std::uint64_t* static_words(int count);  // one and the same for all calls of a block
 std::uint32_t address_of(const void* pointer);
-std::uint32_t address_in(std::uint32_t address, int rank);  // the same place in another block of the cluster
-int cluster_rank();
 
 void sync_block();
 void sync_named(int barrier, int threads);
 void sync_warp();
-void sync_cluster();
 std::uint64_t exchange(std::uint64_t own, int lane);  // the warp's lanes meet; what that lane brought
 
 void init_barrier(std::uint32_t barrier, int arrivals);
@@ -61,8 +54,7 @@ void wait(std::uint32_t barrier, int parity);
 
 std::uint32_t load_word(const void* from);  // from global memory, of 4 bytes
 
-// Also to other blocks of the cluster, by a bit for each: to the same place, counted by the barrier at the same place.
-void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier, unsigned blocks = 0);
+void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier);
 void fence_async();
 
 enum class Element { tf32, f16, bf16 };

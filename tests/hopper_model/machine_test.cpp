@@ -43,7 +43,7 @@ struct Multiplied {
 Multiplied multiply_once(std::uint32_t row_bytes, bool late, bool fences, bool waits) {
   Multiplied result;
   set_schedule({late, 3});
-  result.failure = run({1, group, 1, shared_bytes}, [&] {
+  result.failure = run({1, group, shared_bytes}, [&] {
     const std::uint32_t a = aligned(), b = a + 64 * row_bytes;
     if (threadIdx.x == 0)
       for (std::uint32_t row = 0; row < 64; ++row)
@@ -89,7 +89,7 @@ TEST(HopperMachine, SeesMissingFencesAndWaits) {
 }
 
 TEST(HopperMachine, SaysWhoWaits) {
-  const std::string failure = run({1, group, 1, shared_bytes}, [] {
+  const std::string failure = run({1, group, shared_bytes}, [] {
     const std::uint32_t barrier = address_of(static_words(1));
     if (threadIdx.x == 0) init_barrier(barrier, 2);
     sync_block();
@@ -101,7 +101,7 @@ TEST(HopperMachine, SaysWhoWaits) {
 
 TEST(HopperMachine, RefusesWhatIsForbidden) {
   const auto failure_of = [](const std::function<void(std::uint32_t)>& what) {
-    return run({1, 32, 1, shared_bytes}, [&] {
+    return run({1, 32, shared_bytes}, [&] {
       const std::uint32_t barrier = address_of(static_words(1));
       if (threadIdx.x != 0) return;
       init_barrier(barrier, 1);
@@ -121,42 +121,40 @@ TEST(HopperMachine, RefusesWhatIsForbidden) {
             "");
   set_schedule({true, 0});
   EXPECT_NE(failure_of([](std::uint32_t barrier) { copy_bulk(aligned(), data.data(), 16, barrier); }), "");
-  EXPECT_NE(run({1, 32, 1, most_shared + 16}, [] {}), "");
+  EXPECT_NE(run({1, 32, most_shared + 16}, [] {}), "");
 }
 
-// Each block of a cluster of two sends one half to both, and tells the other that it has read.
-TEST(HopperMachine, RunsClusters) {
-  constexpr std::uint32_t half = 64;
-  alignas(16) static std::array<unsigned char, 2 * half> data;
+// Through one place again and again: a thread copies, and all tell it that they have read.
+TEST(HopperMachine, CopiesInTurns) {
+  constexpr std::uint32_t size = 64;
+  constexpr int turns = 3;
+  constexpr unsigned blocks = 2;
+  alignas(16) static std::array<unsigned char, turns * size> data;
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<unsigned char>(i);
   for (const bool late : {true, false}) {
     set_schedule({late, 5});
-    std::vector<int> wrong(4);
-    const std::string failure = run({4, 64, 2, shared_bytes}, [&] {
+    std::vector<int> wrong(blocks);
+    const std::string failure = run({blocks, group, shared_bytes}, [&] {
       const std::uint32_t full = address_of(static_words(2)), empty = full + 8, to = aligned();
-      const int rank = cluster_rank();
       if (threadIdx.x == 0) {
         init_barrier(full, 1);
-        init_barrier(empty, 2);
+        init_barrier(empty, group);
       }
-      sync_cluster();
-      for (int turn = 0; turn < 3; ++turn) {
+      sync_block();
+      for (int turn = 0; turn < turns; ++turn) {
+        const unsigned char* const from = data.data() + turn * size;
         if (threadIdx.x == 0) {
           wait(empty, (turn & 1) ^ 1);
-          arrive(full, 2 * half);
-          const auto mine = static_cast<std::uint32_t>(rank) * half;
-          copy_bulk(to + mine, data.data() + mine, half, full, 3);
+          arrive(full, size);
+          copy_bulk(to, from, size, full);
         }
         wait(full, turn & 1);
-        for (std::uint32_t i = 0; i < 2 * half; ++i) wrong[blockIdx.x] += *at(to + i) != data[i];
-        sync_block();
-        if (threadIdx.x == 0)
-          for (const int peer : {0, 1}) arrive(address_in(empty, peer));
+        wrong[blockIdx.x] += std::memcmp(at(to), from, size) != 0;
+        arrive(empty);
       }
-      sync_cluster();
     });
     EXPECT_EQ(failure, "");
-    EXPECT_EQ(wrong, std::vector<int>(4));
+    EXPECT_EQ(wrong, std::vector<int>(blocks));
   }
 }
 

@@ -79,12 +79,6 @@ cudaError_t set_attribute(const void* function, cudaFuncAttribute attribute, int
   return cudaSuccess;
 }
 
-unsigned cluster_size(const cudaLaunchConfig_t& how) {
-  for (unsigned i = 0; i < how.numAttrs; ++i)
-    if (how.attrs[i].id == cudaLaunchAttributeClusterDimension) return how.attrs[i].val.clusterDim.x;
-  return 1;
-}
-
 }  // namespace hopper_model
 
 namespace convt::core::cuda {

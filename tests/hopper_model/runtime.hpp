@@ -10,11 +10,10 @@
 
 namespace hopper_model {
 
-inline constexpr int multiprocessors = 6;  // few, so that blocks have several tiles; clusters begin in all bands
+inline constexpr int multiprocessors = 5;  // few, so that blocks have several tiles; a prime, so that they change bands
 
 // Prints what went wrong, and cudaGetErrorString() says it.
 cudaError_t launch(const void* function, const Work& work, const std::function<void()>& kernel);
 cudaError_t set_attribute(const void* function, cudaFuncAttribute attribute, int value);
-unsigned cluster_size(const cudaLaunchConfig_t& how);
 
 }  // namespace hopper_model

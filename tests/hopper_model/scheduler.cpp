@@ -1,32 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hopper_model/scheduler.hpp"
 
-#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace hopper_model {
 
-void Machine::start(unsigned first_block) {
-  blocks_.clear();
+void Machine::start(unsigned index) {
   copies_.clear();
-  cluster_meeting_ = {};
+  block_ = {};
   constexpr unsigned char poison = 0xff;  // NaN in every format
-  for (unsigned i = 0; i < work_.cluster; ++i) {
-    auto block = std::make_unique<Block>();
-    block->index = first_block + i;
-    block->rank = static_cast<int>(i);
-    block->live = static_cast<int>(work_.threads);
-    block->threads.resize(work_.threads);
-    block->warps.resize((work_.threads + warp_threads - 1) / warp_threads);
-    block->storage.assign(memory_bytes + 1024, poison);
-    block->async.assign(memory_bytes, poison);
-    const auto begin = reinterpret_cast<std::uintptr_t>(block->storage.data());
-    block->memory = block->storage.data() + (1024 - begin % 1024) % 1024;
-    block->end = dynamic_begin + static_cast<std::uint32_t>(work_.shared);
-    for (unsigned t = 0; t < work_.threads; ++t) block->threads[t].index = static_cast<int>(t);
-    blocks_.push_back(std::move(block));
-  }
-  fibers_.start(work_.threads * work_.cluster, [this] {
+  block_.index = index;
+  block_.live = static_cast<int>(work_.threads);
+  block_.threads.resize(work_.threads);
+  block_.warps.resize((work_.threads + warp_threads - 1) / warp_threads);
+  block_.storage.assign(memory_bytes + 1024, poison);
+  block_.async.assign(memory_bytes, poison);
+  const auto begin = reinterpret_cast<std::uintptr_t>(block_.storage.data());
+  block_.memory = block_.storage.data() + (1024 - begin % 1024) % 1024;
+  block_.end = dynamic_begin + static_cast<std::uint32_t>(work_.shared);
+  for (unsigned t = 0; t < work_.threads; ++t) block_.threads[t].index = static_cast<int>(t);
+  blockIdx = {index, 0, 0};
+  fibers_.start(work_.threads, [this] {
     kernel_();
     leave();
   });
@@ -34,15 +29,11 @@ void Machine::start(unsigned first_block) {
 
 std::string Machine::run() {
   if (work_.shared > most_shared) return fmt::format("{} bytes of shared memory, of {}", work_.shared, most_shared);
-  if (work_.cluster == 0 || work_.grid % work_.cluster != 0) return "the grid is no multiple of the cluster";
   Machine* const before = std::exchange(machine, this);
   gridDim = {work_.grid, 1, 1};
-  for (unsigned first = 0; first < work_.grid && !failure_; first += work_.cluster) {
-    start(first);
-    const auto any_live = [&] {
-      return std::any_of(blocks_.begin(), blocks_.end(), [](const auto& block) { return block->live > 0; });
-    };
-    while (!failure_ && any_live())
+  for (unsigned index = 0; index < work_.grid && !failure_; ++index) {
+    start(index);
+    while (!failure_ && block_.live > 0)
       if (!round() && !(random(4) != 0 && deliver()) && !wake() && !deliver()) failure_ = stuck();
     if (!failure_) check_end();
   }
@@ -52,21 +43,22 @@ std::string Machine::run() {
 
 // Lanes that are awake go on until they wait, warp by warp in any order.
 bool Machine::round() {
-  std::vector<Turn> turns = all_turns();
+  std::vector<std::size_t> turns(block_.warps.size());
+  std::iota(turns.begin(), turns.end(), std::size_t{0});
   for (std::size_t i = turns.size(); i > 1; --i) std::swap(turns[i - 1], turns[random(i)]);
   bool any = false;
-  for (const Turn& turn : turns) {
-    doze(turn.block->warps[turn.warp]);
+  for (const std::size_t warp : turns) {
+    doze(block_.warps[warp]);
     const bool backwards = random(2) == 0;
     for (int i = 0; i < warp_threads; ++i) {
       const int lane = backwards ? warp_threads - 1 - i : i;
-      Thread* const thread = turn.block->lane(turn.warp, lane);
-      if (thread == nullptr || !thread->ready() || turn.block->warps[turn.warp].sleeps(lane)) continue;
+      Thread* const thread = block_.lane(warp, lane);
+      if (thread == nullptr || !thread->ready() || block_.warps[warp].sleeps(lane)) continue;
       any = true;
-      resume(*turn.block, *thread);
+      resume(*thread);
       if (failure_) return true;
     }
-    turn.block->publish();
+    block_.publish();
   }
   return any;
 }
@@ -86,10 +78,10 @@ void Machine::doze(Warp& warp) {
 // One that sleeps and could go on.
 bool Machine::wake() {
   std::vector<Warp*> warps;
-  for (const Turn& turn : all_turns())
+  for (std::size_t warp = 0; warp < block_.warps.size(); ++warp)
     for (int i = 0; i < warp_threads; ++i)
-      if (const Thread* const thread = turn.block->lane(turn.warp, i); thread != nullptr && thread->ready()) {
-        warps.push_back(&turn.block->warps[turn.warp]);
+      if (const Thread* const thread = block_.lane(warp, i); thread != nullptr && thread->ready()) {
+        warps.push_back(&block_.warps[warp]);
         break;
       }
   if (warps.empty()) return false;
@@ -97,21 +89,12 @@ bool Machine::wake() {
   return true;
 }
 
-std::vector<Machine::Turn> Machine::all_turns() const {
-  std::vector<Turn> turns;
-  for (const auto& block : blocks_)
-    for (std::size_t warp = 0; warp < block->warps.size(); ++warp) turns.push_back({block.get(), warp});
-  return turns;
-}
-
-void Machine::resume(Block& block, Thread& thread) {
-  block_ = &block;
+void Machine::resume(Thread& thread) {
   thread_ = &thread;
   thread.meeting = nullptr;
   thread.barrier = nullptr;
   threadIdx = {static_cast<unsigned>(thread.index), 0, 0};
-  blockIdx = {block.index, 0, 0};
-  fibers_.resume(static_cast<std::size_t>(block.rank) * work_.threads + static_cast<std::size_t>(thread.index));
+  fibers_.resume(static_cast<std::size_t>(thread.index));
 }
 
 void Machine::give_way() { fibers_.give_way(); }
@@ -119,74 +102,54 @@ void Machine::give_way() { fibers_.give_way(); }
 void Machine::leave() {
   if (!thread_->products.empty()) fail("a thread ends while products are under way");
   thread_->done = true;
-  --block_->live;
-  if (Meeting& all = block_->all; all.arrived > 0 && all.arrived == block_->live) {
+  --block_.live;
+  if (Meeting& all = block_.all; all.arrived > 0 && all.arrived == block_.live) {
     all.arrived = 0;
     ++all.generation;
   }
 }
 
 void Machine::fail(std::string what) {
-  failure_ = fmt::format("block {}, thread {}: {}", block_->index, thread_->index, what);
+  failure_ = fmt::format("block {}, thread {}: {}", block_.index, thread_->index, what);
   while (true) give_way();
 }
 
 void Machine::check_end() {
   if (!copies_.empty()) failure_ = "a bulk copy is under way when its block ends";
-  for (const auto& block : blocks_)
-    for (std::size_t warp = 0; warp < block->warps.size(); ++warp)
-      if (block->warps[warp].history != block->warps[warp / group_warps * group_warps].history)
-        failure_ = fmt::format("warp {} multiplied something else than the others of its warpgroup", warp);
+  for (std::size_t warp = 0; warp < block_.warps.size(); ++warp)
+    if (block_.warps[warp].history != block_.warps[warp / group_warps * group_warps].history)
+      failure_ = fmt::format("warp {} multiplied something else than the others of its warpgroup", warp);
 }
 
 std::string Machine::stuck() const {
-  std::string text = "nobody can go on:";
-  for (const auto& block : blocks_) {
-    std::string before;
-    for (const Thread& thread : block->threads) {
-      if (thread.done) continue;
-      const std::string waits =
-          thread.barrier == nullptr
-              ? thread.meeting->what
-              : fmt::format("barrier {} (of {} arrivals {} are missing, and {} bytes), in phase {}, parity {}",
-                            thread.barrier->number, thread.barrier->expected, thread.barrier->pending,
-                            thread.barrier->bytes, thread.barrier->phase, thread.parity);
-      const std::string line =
-          fmt::format("\n  block {}, warp {} waits for {}", block->index, thread.index / warp_threads, waits);
-      if (line != before) text += line + fmt::format(" (thread {} and perhaps more)", thread.index);
-      before = line;
-    }
+  std::string text = "nobody can go on:", before;
+  for (const Thread& thread : block_.threads) {
+    if (thread.done) continue;
+    const std::string waits =
+        thread.barrier == nullptr
+            ? thread.meeting->what
+            : fmt::format("barrier {} (of {} arrivals {} are missing, and {} bytes), in phase {}, parity {}",
+                          thread.barrier->number, thread.barrier->expected, thread.barrier->pending,
+                          thread.barrier->bytes, thread.barrier->phase, thread.parity);
+    const std::string line =
+        fmt::format("\n  block {}, warp {} waits for {}", block_.index, thread.index / warp_threads, waits);
+    if (line != before) text += line + fmt::format(" (thread {} and perhaps more)", thread.index);
+    before = line;
   }
   return text;
 }
 
-Block& Machine::block_at(std::uint32_t address) {
-  const std::uint32_t rank = address >> offset_bits;
-  if (rank > blocks_.size()) fail(fmt::format("address {:#x} is in no block of the cluster", address));
-  return rank == 0 ? *block_ : *blocks_[rank - 1];
-}
-
-unsigned char* Machine::place(Block& block, std::uint32_t address, int bytes) {
-  const std::uint32_t offset = address & ((1U << offset_bits) - 1);
-  if (offset < static_begin || offset + static_cast<std::uint32_t>(bytes) > block.end)
-    fail(
-        fmt::format("{} bytes at address {} are outside of shared memory, which ends at {}", bytes, offset, block.end));
-  return block.memory + offset;
+unsigned char* Machine::place(std::uint32_t address, int bytes) {
+  if (address < static_begin || std::int64_t{address} + bytes > block_.end)
+    fail(fmt::format("{} bytes at address {} are outside of shared memory, which ends at {}", bytes, address,
+                     block_.end));
+  return block_.memory + address;
 }
 
 Barrier& Machine::barrier_at(std::uint32_t address) {
-  Block& block = block_at(address);
-  if (block.live == 0) fail("the block of a barrier has ended");
-  auto& barriers = block.barriers;
-  const auto found = barriers.find(address & ((1U << offset_bits) - 1));
-  if (found == barriers.end()) fail(fmt::format("there is no barrier at address {:#x}", address));
+  const auto found = block_.barriers.find(address);
+  if (found == block_.barriers.end()) fail(fmt::format("there is no barrier at address {:#x}", address));
   return found->second;
-}
-
-void Machine::meet_cluster() {
-  int live = 0;
-  for (const auto& block : blocks_) live += block->live;
-  meet(cluster_meeting_, live, "the cluster");
 }
 
 void Machine::wait(const Barrier& barrier, int parity) {
@@ -204,8 +167,8 @@ void Machine::complete(Barrier& barrier) {
 
 void Machine::issue(const Copy& copy) {
   const auto bytes = static_cast<std::size_t>(copy.bytes);
-  std::memset(place(*copy.block, copy.to, copy.bytes), 0xff, bytes);
-  std::memset(copy.block->async.data() + copy.to, 0xff, bytes);
+  std::memset(place(copy.to, copy.bytes), 0xff, bytes);
+  std::memset(block_.async.data() + copy.to, 0xff, bytes);
   if (schedule_.late)
     copies_.push_back(copy);
   else
@@ -222,24 +185,23 @@ bool Machine::deliver() {
 
 void Machine::deliver(const Copy& copy) {
   const auto bytes = static_cast<std::size_t>(copy.bytes);
-  std::memcpy(copy.block->memory + copy.to, copy.from, bytes);
-  std::memcpy(copy.block->async.data() + copy.to, copy.from, bytes);
-  Barrier& barrier = copy.block->barriers.at(copy.barrier);
-  barrier.bytes -= copy.bytes;
-  complete(barrier);
+  std::memcpy(block_.memory + copy.to, copy.from, bytes);
+  std::memcpy(block_.async.data() + copy.to, copy.from, bytes);
+  copy.barrier->bytes -= copy.bytes;
+  complete(*copy.barrier);
 }
 
 // Of the first groups that are not done, for the whole warp.
 void Machine::multiply_groups(std::size_t count) {
   const int first = thread_->index - lane();
-  Thread* const lanes = &block_->threads[static_cast<std::size_t>(first)];
+  Thread* const lanes = &block_.threads[static_cast<std::size_t>(first)];
   std::size_t products = 0;
   for (std::size_t g = 0; g < count; ++g) products += lanes[0].groups[g];
   for (int i = 1; i < warp_threads; ++i)
     if (lanes[i].products != lanes[0].products || lanes[i].groups != lanes[0].groups)
       fail("lanes of a warp multiply different operands");
-  block_->publish();
-  const AsyncView view{block_->async.data(), dynamic_begin, block_->end};
+  block_.publish();
+  const AsyncView view{block_.async.data(), dynamic_begin, block_.end};
   for (std::size_t k = 0; k < products; ++k) {
     const Product& product = lanes[0].products[k];
     float* sums[warp_threads];

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <memory>
 #include <optional>
 
 #include "hopper_model/blocks.hpp"
@@ -19,13 +18,12 @@ class Machine {
 
   std::string run();
 
-  Block& block() { return *block_; }
+  Block& block() { return block_; }
   Thread& thread() { return *thread_; }
-  Warp& warp() { return block_->warps[static_cast<std::size_t>(thread_->index / warp_threads)]; }
+  Warp& warp() { return block_.warps[static_cast<std::size_t>(thread_->index / warp_threads)]; }
   int lane() const { return thread_->index % warp_threads; }
-  Block& block_at(std::uint32_t address);
   Barrier& barrier_at(std::uint32_t address);
-  unsigned char* place(Block& block, std::uint32_t address, int bytes);
+  unsigned char* place(std::uint32_t address, int bytes);
 
   [[noreturn]] void fail(std::string what);
   template <class F>
@@ -37,9 +35,7 @@ class Machine {
   void complete(Barrier& barrier);
   void issue(const Copy& copy);
   void multiply_groups(std::size_t count);
-  void meet_cluster();
   bool late() const { return schedule_.late; }
-  std::size_t cluster() const { return blocks_.size(); }
 
  private:
   std::uint64_t random(std::uint64_t below) {
@@ -48,15 +44,10 @@ class Machine {
     random_ ^= random_ << 17;
     return random_ % below;
   }
-  void start(unsigned first_block);
+  void start(unsigned index);
   void give_way();
   void leave();
-  void resume(Block& block, Thread& thread);
-  struct Turn {
-    Block* block;
-    std::size_t warp;
-  };
-  std::vector<Turn> all_turns() const;
+  void resume(Thread& thread);
   bool round();
   void doze(Warp& warp);
   bool wake();
@@ -69,10 +60,8 @@ class Machine {
   Schedule schedule_;
   const std::function<void()>& kernel_;
   std::uint64_t random_;
-  std::vector<std::unique_ptr<Block>> blocks_;  // of a cluster
+  Block block_;
   std::vector<Copy> copies_;
-  Meeting cluster_meeting_;
-  Block* block_ = nullptr;
   Thread* thread_ = nullptr;
   std::optional<std::string> failure_;
   Fibers fibers_;

@@ -21,20 +21,17 @@ struct Launch {
   // for it waits for both. What came before both has ended: the first of such a row of kernels does not begin early.
   bool early = false;
 };
-inline cudaLaunchAttribute begins_early() {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  return attribute;
-}
 
 template <class Params>
-void launch(void (*kernel)(Params), const char* name, const Launch& how, const Params& params) {
-  static_assert(sizeof(Params) <= 4096);
-  cudaLaunchAttribute early = begins_early();
+void launch(void (*kernel)(Params), const char* name, const Launch& how, const Params& params,
+            unsigned threads = block_threads) {
+  static_assert(sizeof(Params) <= 32764);  // CUDA 12.1 and later
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(how.grid);
-  config.blockDim = dim3(block_threads);
+  config.blockDim = dim3(threads);
   config.dynamicSmemBytes = how.shared;
   config.stream = how.stream;
   config.attrs = &early;

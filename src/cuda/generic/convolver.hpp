@@ -24,7 +24,9 @@ struct ConvJob {
   const Step* pool = nullptr;
   Chain behind;
   cudaStream_t stream = nullptr;
-  bool early = false;  // constants or packing of this call are what the stream did last; it may begin meanwhile
+  // Constants or packing of this call are what the stream did last: it may begin meanwhile. The input is complete even
+  // then.
+  bool early = false;
 };
 
 class Convolver {

@@ -280,6 +280,16 @@ struct Folded {
     *offset = {before.x + rows.offset[0][0][0], before.y + rows.offset[0][0][1]};
     add(rows.scale, x);
   }
+  // Of a bare norm.
+  __device__ void add_norm(const ShortChain& chain, float (&x)[1][1][n / 2]) {
+    Shifted<1, 1> rows;
+    centre_at_once<n>(chain, x, rows);
+    add(rows, x);
+  }
+  __device__ void add_greater(const float (&x)[1][1][n / 2]) {
+#pragma unroll
+    for (int i = 0; i < n / 2; ++i) results[0][0][i] = maximum(results[0][0][i], x[0][0][i]);
+  }
   __device__ void end(const Fold& fold) {
     if (fold.kind != Fold::sum_of_bare_norm) return;
     const float2 all = *offset;
@@ -287,21 +297,13 @@ struct Folded {
     for (int i = 0; i < n / 2; ++i) results[0][0][i] += i / 2 % 2 == 0 ? all.x : all.y;
   }
 };
-// One phase, through its chain, into the results; kind: the fold's.
+// One phase, through its chain, into the results.
 template <int n>
-__device__ void fold_phase(const ConvParams& p, int kind, const Lines<n>& lines, float (&x)[1][1][n / 2],
-                           Folded<n>& folded) {
-  if (kind == Fold::sum_of_bare_norm) {
-    Shifted<1, 1> rows;
-    centre_at_once<n>(p.quick, x, rows);
-    return folded.add(rows, x);
-  }
+__device__ void fold_phase(const ConvParams& p, const Lines<n>& lines, float (&x)[1][1][n / 2], Folded<n>& folded) {
+  const Fold::Kind kind = p.fold.kind;
+  if (kind == Fold::sum_of_bare_norm) return folded.add_norm(p.quick, x);
+  if (kind == Fold::max_of_sums) return folded.add_greater(x);
   float(&results)[n / 2] = folded.results[0][0];
-  if (kind == Fold::max_of_sums) {
-#pragma unroll
-    for (int i = 0; i < n / 2; ++i) results[i] = maximum(results[i], x[0][0][i]);
-    return;
-  }
   Centred<1, 1> rows;
   start_short(p.quick, p.out_channels, lines, x, rows);
   if (kind == Fold::sum_of_norm) return folded.add(rows.scale, x);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/common/instructions.cuh"
 #include "cuda/sm90/operand.cuh"
@@ -144,6 +145,18 @@ __device__ inline PixelPair load_next(const PixelPair*& from, std::int64_t bytes
   return pair;
 }
 
+// A result, of 2 to 16 bytes, which no product reads again: the L2 cache lets go of it before others.
+template <class T>
+__device__ void store_result(T* to, const T& result) {
+  using Bits = std::conditional_t<
+      sizeof(T) == 2, unsigned short,
+      std::conditional_t<sizeof(T) == 4, unsigned, std::conditional_t<sizeof(T) == 8, uint2, uint4>>>;
+  static_assert(sizeof(Bits) == sizeof(T));
+  Bits bits;
+  memcpy(&bits, &result, sizeof bits);
+  __stcs(reinterpret_cast<Bits*>(to), bits);
+}
+
 // Four blocks of 8x8 elements of 16 bits to shared memory, transposed. Of each, a lane has two neighbours of row
 // lane / 4, from column lane % 4 * 2 on, and what `to` of lane 8*b + c is gets column c of block b.
 __device__ inline void store_transposed(void* to, unsigned a, unsigned b, unsigned c, unsigned d) {
@@ -158,30 +171,8 @@ __device__ inline void copy_bulk(std::uint32_t to, const void* from, int bytes, 
                "l"(from), "r"(bytes), "r"(barrier)
                : "memory");
 }
-// The same to the same places of every block of the cluster that `blocks` has a bit of; each one's barrier counts.
-__device__ inline void copy_bulk_to(std::uint16_t blocks, std::uint32_t to, const void* from, int bytes,
-                                    std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
-      "%4;" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier), "h"(blocks)
-      : "memory");
-}
 // Makes this thread's stores to shared memory visible to matrix instructions.
 __device__ inline void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// Clusters: an arrival at the barrier of the same address in another block; a meeting of all threads of all blocks.
-__device__ inline void arrive_at(int block, std::uint32_t barrier) {
-  asm volatile(
-      "{\n.reg .b32 there;\n"
-      "mapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
-      "r"(block)
-      : "memory");
-}
-__device__ inline void sync_cluster() {
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
 
 template <int registers>
 __device__ void take_registers() {

@@ -20,21 +20,6 @@ struct KernelKind {
   static constexpr int across = wide ? wide_positions : n;  // of a matrix instruction
 };
 
-// Blocks of a cluster run at the same time, next to each other.
-inline void launch_cluster(void (*kernel)(ConvParams), const Team& team, const ConvParams& params, const Launch& how) {
-  cudaLaunchAttribute attributes[2] = {{}, begins_early()};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {static_cast<unsigned>(params.cluster), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(how.grid);
-  config.blockDim = dim3(static_cast<unsigned>(team.threads()));
-  config.dynamicSmemBytes = how.shared;
-  config.stream = how.stream;
-  config.attrs = attributes;
-  config.numAttrs = how.early ? 2 : 1;
-  check(cudaLaunchKernelEx(&config, kernel, params), "Hopper's convolution");
-}
-
 template <class Kind>
 constexpr auto* kernel_of() {
   if constexpr (Kind::way == Way::march)
@@ -45,12 +30,11 @@ constexpr auto* kernel_of() {
 
 template <class Kind>
 void launch_kind(const ConvParams& params, const Launch& how) {
-  static_assert(sizeof params <= 32764);  // since CUDA 12.1
   constexpr auto* kernel = kernel_of<Kind>();
   // The same for every launch: other threads launch this kernel too, and each context has its own.
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
         "the shared memory of Hopper's convolution");
-  launch_cluster(kernel, Kind::team, params, how);
+  launch(kernel, "Hopper's convolution", how, params, Kind::team.threads());
 }
 
 template <class E, Format format, int n>

@@ -31,7 +31,8 @@ struct Team {
   CONVT_FN constexpr int first_writer() const { return (consumers + producers) * group_threads; }
   CONVT_FN constexpr int consumer_warps() const { return consumers * group_warps; }
   CONVT_FN constexpr int item_warps() const { return first_writer() / warp_threads; }  // that keep what they work on
-  CONVT_FN constexpr int halo_warps() const { return producers * group_warps - 1; }    // one more streams weights
+  // That fill halo tiles: the last producer too, or it streams weights.
+  CONVT_FN constexpr int halo_warps(bool all) const { return producers * group_warps - (all ? 0 : 1); }
 };
 // A block has the registers that it is launched with, a multiple of 8 for each thread: whoever asks for more never gets
 // them. Consumers take some, all others give some.
@@ -43,14 +44,18 @@ constexpr bool has_registers(const Team& team) {
              each * team.groups();
 }
 constexpr Team team_of(Way way, int columns = 64) {
-  if (way == Way::march) return columns < 32 ? Team{2, 2, 128, 88, 1, 48} : Team{2, 2, 136, 80, 1, 48};
+  if (way == Way::march)
+    return columns < 24   ? Team{2, 2, 120, 96, 1, 48}
+           : columns < 32 ? Team{2, 2, 128, 88, 1, 48}
+                          : Team{2, 2, 136, 80, 1, 48};
   if (way == Way::wide) return {2, 2, 136, 80, 1, 48};
   if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
   return {2, 2, 176, 80};
 }
 static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::march)) &&
-              has_registers(team_of(Way::march, 24)) && has_registers(team_of(Way::single)) &&
-              has_registers(team_of(Way::paired)) && has_registers(team_of(Way::wide)));
+              has_registers(team_of(Way::march, 24)) && has_registers(team_of(Way::march, 8)) &&
+              has_registers(team_of(Way::single)) && has_registers(team_of(Way::paired)) &&
+              has_registers(team_of(Way::wide)));
 constexpr bool can_march(int columns) { return columns <= 32; }  // three times as many must fit the registers
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
 // Of shared memory: where the results of consumers' blocks go, by warp and by thread, two at most.
@@ -60,6 +65,10 @@ constexpr int place_bytes_of(Way way) {
 }
 static_assert(team_of(Way::folded).consumer_warps() * static_cast<int>(sizeof(std::int64_t)) <= warp_place_bytes);
 static_assert(vector_round == warp_threads * 2 * static_cast<int>(sizeof(std::int64_t)));
+// Whether all producers fill halo tiles. Elsewhere registers are too short for both.
+CONVT_FN constexpr bool all_fill(Way way, bool all_weights) {
+  return (way == Way::folded || way == Way::single || way == Way::strip) && all_weights;
+}
 constexpr int positions_of(Way way) { return way == Way::wide ? wide_positions : block_rows; }  // of a block
 constexpr int blocks_of(Way way) { return way == Way::single || way == Way::march ? 2 : 1; }
 

@@ -34,7 +34,7 @@ template <class F>
 __device__ void for_each_march(const ConvParams& p, F&& f) {
 #pragma unroll 1
   for (int i = 0;; ++i) {
-    int tiles = p.tiles;
+    int tiles = p.items;
     forget(tiles);  // all of this is found again for each tile: registers are short
     const int block = blockIdx.x, blocks = gridDim.x, rounds = uniform(tiles / blocks), whole = rounds * blocks;
     const PlaneOfTile begin(p, tiles - whole, block), end(p, tiles - whole, block + 1);
@@ -64,7 +64,7 @@ __device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned 
   Ring slot{p.slots};
   for_each_march(p, [&](const March& march) {
     const Inputs inputs(p.axis[0], march);
-    const Share<E, pixels, parts> share(p, corner_of(p, item_at(p, march.tile)));
+    const Share<E, pixels, parts> share(p, corner_of(p, tile_at(p, march.tile)));
     if (inputs.count > 0) PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot).fill(inputs.first, inputs.count);
   });
   return true;
@@ -79,7 +79,7 @@ __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned 
   Filler filler{static_cast<int>(threadIdx.x) - march_team.consumers * group_threads, march_fillers};
   for_each_march(p, [&](const March& march) {
     const Inputs inputs(p.axis[0], march);
-    Corner corner = corner_of(p, item_at(p, march.tile));
+    Corner corner = corner_of(p, tile_at(p, march.tile));
     corner.at[0] = inputs.first;
     for (int i = 0; i < inputs.count; ++i, ++corner.at[0]) fill_box<E, loads>(p, shared, corner, slots, slot, filler);
   });
@@ -200,7 +200,7 @@ struct RowsOfPlanes {
       for (int c = 0; c < at_once; ++c)
 #pragma unroll
         for (int k = 0; k < count; ++k)
-          if (inside[k] && c < left) *ahead(at[k], p.results.channel, c) = x[c][k];
+          if (inside[k] && c < left) store_result(ahead(at[k], p.results.channel, c), x[c][k]);
 #pragma unroll
       for (int k = 0; k < count; ++k) at[k] = ahead(at[k], p.results.channel, at_once);
     }
@@ -216,7 +216,7 @@ __device__ void write_planes(const ConvParams& p, const Memory& memory) {
   static_assert(rows % group_threads == 0 && n % RowsOfPlanes<To, 1>::at_once == 0);
   int parity = 0;
   for_each_march(p, [&](const March& march) {
-    RowsOfPlanes<To, rows / group_threads> own(p, item_at(p, march.tile), march.first);
+    RowsOfPlanes<To, rows / group_threads> own(p, tile_at(p, march.tile), march.first);
 #pragma unroll 1
     for (int z = march.first; z < march.end; ++z, parity ^= 1) {
       wait(memory.shared.staged_full(), parity);
@@ -263,7 +263,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
   fill_lines<n, false, march_team.consumers * group_threads>(p, 0, band, memory.behind);
   if (!shared.careful) wait_together(shared.weights_full(0), 0);
   for_each_march(p, [&](const March& march) {
-    keep_item(item_at(p, march.tile), memory.item());
+    keep_item(tile_at(p, march.tile), memory.item());
     float sums[blocks][all / 2];
     clear<all, blocks>(sums);
     const auto leave = [&](int z) {  // the output plane that no other input plane belongs to
@@ -321,6 +321,7 @@ __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __
   memory.shared.careful = must_be_careful(p);
   if (threadIdx.x >= march_team.first_writer()) {
     give_registers<Kind::team.writer_registers>();
+    if (threadIdx.x == march_team.first_writer() && !memory.shared.careful) load_weights(p, memory.shared, tile_bytes);
     using E = typename Kind::Element;
     if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
       write_planes<E, Kind::columns, Kind::blocks>(p, memory);
@@ -329,8 +330,6 @@ __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __
   } else if (threadIdx.x >= march_team.first_producer()) {
     give_registers<Kind::team.producer_registers>();
     if (memory.shared.careful) return;
-    if (threadIdx.x == march_team.first_producer()) stream_weights(p, memory.shared, tile_bytes);
-    __syncwarp();
     constexpr int loads = Kind::team.producer_registers < 88 ? 16 : 32;  // that a producer has under way
     fill_planes<typename Kind::Element, Kind::blocks, loads>(p, memory.shared, memory.slots);
   } else {

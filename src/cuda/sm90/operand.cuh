@@ -21,7 +21,7 @@ struct Operand {
   }
 };
 
-// The place of an address; beyond are bits of the block in its cluster.
+// The place of an address in shared memory.
 __device__ inline int place_of(std::uint32_t address) { return static_cast<int>((address & 0x3ffff) >> 4 | 1U << 16); }
 
 }  // namespace convt::core::cuda::sm90

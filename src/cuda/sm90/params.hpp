@@ -26,7 +26,6 @@ inline constexpr int most_taps = 4096;                          // of a kernel
 inline constexpr int shared_slack = 1024;                       // to begin at a multiple of it
 inline constexpr int most_placed = 512;                         // taps whose places are listed
 inline constexpr int most_stages = 8, most_slots = 8;
-inline constexpr int most_cluster = 2;  // blocks
 inline constexpr int barrier_bytes = 2 * (most_slots + most_stages + 1) * 8;
 inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, beside barriers
 
@@ -139,10 +138,11 @@ struct Fold {
   Kind kind = none;
 };
 
-// Elements of the output, from one to the next: tiles along each axis, positions along w; and from the tile's first
-// position to a block's. Of short chains (has_near_results()): groups of 8 positions, channels, neighbours along w.
+// Elements of the output, from one to the next: tiles along each axis, positions along w, bands; and from the tile's
+// first position to a block's. Of short chains (has_near_results()): groups of 8 positions, channels, neighbours along
+// w.
 struct ResultSteps {
-  std::int64_t tile[3] = {}, position = 0, block[most_blocks] = {};
+  std::int64_t tile[3] = {}, position = 0, band = 0, block[most_blocks] = {};
   std::uint32_t group = 0, channel = 0, neighbour = 0;
 };
 
@@ -160,7 +160,6 @@ struct ConvParams {
   // joined: [chunk][tap of the other axes][joined tap][output channel][row_bytes].
   const void* weights = nullptr;
   int taps = 1;
-  int images = 1;
   int in_channels = 1, out_channels = 1;
   int row_bytes = 128;  // 64 or 128: of a pixel's part of one chunk of input channels, and of an output channel's
   int chunks = 1;       // of input channels
@@ -168,9 +167,7 @@ struct ConvParams {
   // Of 8 channels: in half a chunk, in half of the last one, in halves of all (planes.cuh).
   int groups = 1, last_groups = 1, plane_groups = 1;
   int bands = 1;                // of output channels
-  int cluster = 1;              // blocks that share one stream of weights: each loads a part for all
-  int tiles = 1;                // of all images
-  int items = 1;                // tiles, as many as fill clusters, x bands
+  int items = 1;                // tiles of all images x bands
   int band_step = 0;            // from a block's item to its next
   ItemStep item_steps[2];       // the second one where the bands' number passes its end
   int phases[3] = {1, 1, 1};    // of each axis, that occur; counted from that of the box's first output

@@ -76,10 +76,8 @@ struct Open {
   int slot = -1;    // the slot that are to be released when the products before the last tap's are done
   int add = 0;      // not 0: sums have products already
 };
-// A stage, in all blocks that have a part in it: a lane for each.
-__device__ inline void release_weights(const ConvParams& p, const Shared& shared, int stage) {
-  const int lane = threadIdx.x % warp_threads;
-  if (lane < p.cluster) arrive_at(lane, shared.weights_empty(stage));
+__device__ inline void release_weights(const Shared& shared, int stage) {
+  if (threadIdx.x % warp_threads == 0) arrive(shared.weights_empty(stage));
 }
 __device__ inline void release_halo(const Shared& shared, int slot) {
   if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot));
@@ -146,7 +144,7 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
     if (run > 0) multiply_some.template operator()<1>();
     if (open.behind < 0 && open.slot < 0) continue;
     multiply_wait<1>();
-    if (open.behind >= 0) release_weights(p, shared, open.behind);
+    if (open.behind >= 0) release_weights(shared, open.behind);
     if (open.slot >= 0) release_halo(shared, open.slot);
     open.behind = open.slot = -1;
   }
@@ -223,7 +221,7 @@ __device__ void accumulate_shortly(const ConvParams& p, const Shared& shared, co
     left -= p.stage_tiles;
     if (open.behind < 0) return;
     multiply_wait<1>();
-    release_weights(p, shared, open.behind);
+    release_weights(shared, open.behind);
   };
   multiply_first(begin_stage());
   end_stage();

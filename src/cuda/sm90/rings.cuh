@@ -10,7 +10,7 @@ namespace convt::core::cuda::sm90 {
 struct Shared {
   int halo, weights;  // places of operands
   std::uint32_t weights_address, barriers;
-  bool careful = false;  // some weight is not finite: nothing comes through shared memory
+  bool careful = false;  // some weight is not finite: neither halo tiles nor weights in shared memory are used
 
   __device__ std::uint32_t halo_full(int slot) const { return barriers + slot * 8; }
   __device__ std::uint32_t halo_empty(int slot) const { return barriers + (most_slots + slot) * 8; }
@@ -44,7 +44,7 @@ struct Memory {
     slots = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
     unsigned char* const weights = slots + p.slots * p.slot_bytes;
     items = weights + p.stages * p.stage_tiles * tile_bytes;
-    places = items + item_warps * item_bytes;
+    places = items + (most_slots + item_warps) * item_bytes;
     behind = places + place_bytes;
     shared = {place_of(shared_address(slots)), place_of(shared_address(weights)), shared_address(weights),
               shared_address(shared_words<barrier_bytes / 8>())};
@@ -54,13 +54,15 @@ struct Memory {
     shared.weights = uniform(shared.weights);
     shared.barriers = static_cast<std::uint32_t>(uniform(static_cast<int>(shared.barriers)));
   }
+  // Whose box a slot has the first chunk of: producers find out what consumers work on.
+  __device__ Item* item_of(int slot) const { return reinterpret_cast<Item*>(items) + slot; }
   // That this warp works on: here, and its place found again, as registers are short.
   __device__ Item* item() const {
     int thread = threadIdx.x;
     forget(thread);
-    return reinterpret_cast<Item*>(items) + thread / warp_threads;
+    return reinterpret_cast<Item*>(items) + most_slots + thread / warp_threads;
   }
-  // This thread's, of both blocks at most.
+  // This thread's, of both blocks at most. Where there is one, the second is Folded's, for offsets.
   __device__ std::int64_t* place() const {
     int thread = threadIdx.x;
     forget(thread);
@@ -91,6 +93,11 @@ __device__ inline void keep_next_item(const ConvParams& p, Item* to) {
   go_on(p, item);
   keep_item(item, to);
 }
+// Also where its results go.
+__device__ inline void keep_with_result(const ConvParams& p, Item item, Item* to) {
+  item.result = result_of(p, item);
+  keep_item(item, to);
+}
 
 // A place in a ring, and whether the ring's end was passed an odd number of times.
 struct Ring {
@@ -115,21 +122,13 @@ __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, 
   }
   for (int i = 0; i < p.stages; ++i) {
     init_barrier(shared.weights_full(i), 1);
-    init_barrier(shared.weights_empty(i), consumer_warps * p.cluster);
+    init_barrier(shared.weights_empty(i), consumer_warps);
   }
   if (writer_warps > 0) {
     init_barrier(shared.staged_full(), consumer_warps * warp_threads);
     init_barrier(shared.staged_empty(), writer_warps);
   }
   fence_barrier_init();
-}
-
-// All threads of the block, or of the blocks of a cluster.
-__device__ inline void sync_blocks(const ConvParams& p) {
-  if (p.cluster > 1)
-    sync_cluster();
-  else
-    __syncthreads();
 }
 
 }  // namespace convt::core::cuda::sm90

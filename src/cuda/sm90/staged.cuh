@@ -56,7 +56,7 @@ __device__ void write_parts(const WriterParts& parts, const E* staged, int pitch
       x[k] = *reinterpret_cast<const Neighbours*>(staged + c * pitch + parts.from[k]);
 #pragma unroll
     for (int k = 0; k < WriterParts::count; ++k)
-      if (parts.inside[k]) *reinterpret_cast<Neighbours*>(to + parts.to[k]) = x[k];
+      if (parts.inside[k]) store_result(reinterpret_cast<Neighbours*>(to + parts.to[k]), x[k]);
     to += group_warps * channel_step;
   }
 }

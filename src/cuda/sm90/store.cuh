@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums to the output. What finds an address is done once for a tile, where it can be: a phase adds its own distance to
-// it, and a column takes one instruction. Rows that are not there take a predicate each and no comparison.
+// Sums to the output. What finds an address is done once for all tiles: a tile and a phase add their distances to it,
+// and a column takes one instruction. Rows that are not there take a predicate each and no comparison.
 #pragma once
 
 #include "cuda/sm90/instructions.cuh"
@@ -32,12 +32,14 @@ __device__ unsigned pair_bits(float x, float y) {
   return bits;
 }
 // Two neighbours in memory.
-__device__ inline void put_pair(float* to, float x, float y) { *reinterpret_cast<float2*>(to) = {x, y}; }
-__device__ inline void put_pair(convt_f16* to, float x, float y) {
-  *reinterpret_cast<__half2*>(to) = __floats2half2_rn(x, y);
-}
-__device__ inline void put_pair(convt_bf16* to, float x, float y) {
-  *reinterpret_cast<__nv_bfloat162*>(to) = __floats2bfloat162_rn(x, y);
+template <class E>
+using Pair = std::conditional_t<sizeof(E) == sizeof(float), float2, unsigned>;
+template <class E>
+__device__ Pair<E> pair_of(float x, float y) {
+  if constexpr (sizeof(E) == sizeof(float))
+    return {x, y};
+  else
+    return pair_bits<E>(x, y);
 }
 
 // Which phases of a thread's rows are outputs, for the two rows of a block: 4 bits for each axis, of 16 for each row.
@@ -65,25 +67,20 @@ struct Missing {
   }
 };
 
-// Where a thread's rows of a tile go, in the first phase and at its first column; of a block, the first of its two
-// rows. Where results may be stored as vectors and are, the first row and column of its warp. In elements of the
-// output, in shared memory: registers are short.
+// Where a thread's rows go, from the tile's first output on, in the first phase and at its first column; of a block,
+// the first of its two rows. Where results may be stored as vectors and are, the first row and column of its warp. Once
+// for all tiles, in elements of the output, in shared memory: registers are short.
 template <int n, int blocks, bool vectors>
 __device__ void find_places(const ConvParams& p, const Memory& memory) {
-  const Item& item = *memory.item();
   int thread = threadIdx.x;
-  forget(thread);  // what follows is found again for each tile
+  forget(thread);  // or what follows from it is kept
   const int group = thread / group_threads, row = Sums<n>::row(0, thread), column = Sums<n>::column(0, thread);
-  const Strides& step = p.to.step;
-  std::int64_t first = item.image * step.n + item.band * n * step.c;
-#pragma unroll
-  for (int a = 0; a < 3; ++a) first += item.tile[a] * p.results.tile[a];
-  first += static_cast<std::int64_t>(row / 8) * p.results.group;
+  std::int64_t first = static_cast<std::int64_t>(row / 8) * p.results.group;
   if (vectors && p.vectors) {
     *memory.warp_place() = first + p.results.block[group];  // by all lanes alike
     return;
   }
-  first += column * step.c + row % 8 * p.results.position;
+  first += column * p.to.step.c + row % 8 * p.results.position;
 #pragma unroll
   for (int b = 0; b < blocks; ++b) memory.place()[b] = first + p.results.block[group * blocks + b];
 }
@@ -100,7 +97,7 @@ class Writer {
 #pragma unroll
     for (int b = 0; b < blocks; ++b) {
       const int missing = Missing(p, *memory.item(), b, blocks).of + phase, next = missing + phase_bits(0, 0, 1);
-      to_[2 * b] = static_cast<E*>(p.to.data) + (memory.place()[b] + distance);
+      to_[2 * b] = static_cast<E*>(p.to.data) + (memory.place()[b] + memory.item()->result + distance);
       to_[2 * b + 1] = ahead(to_[2 * b], p.results.group, 1);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -126,15 +123,17 @@ class Writer {
   __device__ void put_whole(int i, const float (&x)[joint][blocks][4]) const {
     write(i, false, [&](E* to, int r, int k) {
       if constexpr (joint == 2)
-        put_pair(to, x[0][r / 2][r % 2 * 2 + k], x[1][r / 2][r % 2 * 2 + k]);
+        store_result(reinterpret_cast<Pair<E>*>(to),
+                     pair_of<E>(x[0][r / 2][r % 2 * 2 + k], x[1][r / 2][r % 2 * 2 + k]));
       else
-        *to = element<E>(x[0][r / 2][r % 2 * 2 + k]);
+        store_result(to, element<E>(x[0][r / 2][r % 2 * 2 + k]));
     });
   }
   __device__ void put_each(int i, const float (&x)[joint][blocks][4]) const {
     const auto each = [&](E* to, int r, int k) {
-      *to = element<E>(x[0][r / 2][r % 2 * 2 + k]);
-      if (joint == 2 && next_[r]) *ahead(to, neighbour_, 1) = element<E>(x[joint - 1][r / 2][r % 2 * 2 + k]);
+      store_result(to, element<E>(x[0][r / 2][r % 2 * 2 + k]));
+      if (joint == 2 && next_[r])
+        store_result(ahead(to, neighbour_, 1), element<E>(x[joint - 1][r / 2][r % 2 * 2 + k]));
     };
     if (joint == 2 && channels_ % 8 == 0)
       write(i, false, each);

@@ -50,6 +50,10 @@ void place_classes(ConvParams& p, bool joined) {
         *to++ = c;
       }
   p.class_count = static_cast<int>(to - p.classes);
+  if (!p.resident && p.fills == 0) {  // nothing is multiplied; but producers tell which items there are
+    p.resident = true;
+    p.chunks = 1;
+  }
   if (p.resident) p.fills = 1;
 }
 
@@ -77,19 +81,18 @@ void place_taps(ConvParams& p, int joint) {
 }
 
 void place_items(ConvParams& p, int count) {
-  const int hops = count / p.cluster;
-  p.band_step = hops % p.bands;
+  p.band_step = count % p.bands;
   for (int over = 0; over < 2; ++over) {
-    std::int64_t tiles = (static_cast<std::int64_t>(hops / p.bands) + over) * p.cluster;
+    int tiles = count / p.bands + over;
     for (int a = 2; a >= 0; --a) {
-      p.item_steps[over].tile[a] = static_cast<int>(tiles % p.axis[a].tiles);
+      p.item_steps[over].tile[a] = tiles % p.axis[a].tiles;
       tiles /= p.axis[a].tiles;
     }
-    p.item_steps[over].image = static_cast<int>(tiles);
+    p.item_steps[over].image = tiles;
   }
 }
 
-ResultSteps result_steps(const ConvParams& p, bool folds) {
+ResultSteps result_steps(const ConvParams& p, bool folds, int columns) {
   ResultSteps steps;
   const std::int64_t elements[3] = {p.to.step.d, p.to.step.h, p.to.step.w};
   std::int64_t group = 0;
@@ -100,6 +103,7 @@ ResultSteps result_steps(const ConvParams& p, bool folds) {
     steps.position = position;  // of w, the last
     for (int b = 0; b < p.blocks; ++b) steps.block[b] += p.origin[b][a] * position;
   }
+  steps.band = columns * p.to.step.c;
   steps.group = static_cast<std::uint32_t>(group);
   steps.channel = static_cast<std::uint32_t>(p.to.step.c);
   steps.neighbour = static_cast<std::uint32_t>(p.to.step.w);

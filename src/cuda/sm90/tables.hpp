@@ -16,8 +16,8 @@ void place_taps(ConvParams& params, int joint);
 // What `count` items more are to a block that takes every count-th.
 void place_items(ConvParams& params, int count);
 
-// A position has an output for each phase, or, where a pool folds them, one for all.
-ResultSteps result_steps(const ConvParams& params, bool folds);
+// A position has an output for each phase, or, where a pool folds them, one for all. columns: of a band.
+ResultSteps result_steps(const ConvParams& params, bool folds, int columns);
 
 // ConvParams::missing.
 int missing_everywhere(const ConvParams& params);

@@ -45,7 +45,7 @@ int fixed_bytes(const Geometry& g, Way way) {
                      : way == Way::march ? march_staged_bytes(march_rows, g.columns)
                                          : 0;
   const Team team = team_of(way);
-  return shared_slack + team.item_warps() * item_bytes + place_bytes_of(way) + chain + staged;
+  return shared_slack + (most_slots + team.item_warps()) * item_bytes + place_bytes_of(way) + chain + staged;
 }
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
@@ -84,8 +84,10 @@ double sector_clocks(const Geometry& g, int rows, int line) {
   return static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
 }
 // Of filling it, as if each thread had 32 loads under way.
-double halo_clocks(const Geometry& g, Way way, int rows, int line) {
-  const double batches = rows / (32.0 * team_of(way).halo_warps()) * g.chunks * (g.row_bytes / g.element) / 32.0;
+double halo_clocks(const Geometry& g, const Tile& tile) {
+  const int rows = tile.halo_rows, line = tile.halo[2],
+            warps = team_of(tile.way).halo_warps(all_fill(tile.way, tile.all_weights));
+  const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.element) / 32.0;
   return std::max(std::ceil(batches) * load_latency, sector_clocks(g, rows, line));
 }
 
@@ -106,7 +108,7 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
   const double weights = tile.all_weights ? 0
                                           : static_cast<double>(g.tap_count()) * g.chunks * g.columns * g.row_bytes /
                                                 std::min(weight_rate, (tile.stages - 1) * stage / weight_latency);
-  const double halo = halo_clocks(g, tile.way, tile.halo_rows, tile.halo[2]) * (tile.resident ? 1 : phases);
+  const double halo = halo_clocks(g, tile) * (tile.resident ? 1 : phases);
   const double results = tile.way == Way::wide ? 0 : positions * phases * g.columns / result_rate;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo;
@@ -161,7 +163,7 @@ bool march_order(const Geometry& g, std::array<std::size_t, 3>& order) {
 
 // Of filling one plane. Threads have 8 channels of a few rows under way, and others while they store these: planes.cuh.
 double plane_clocks(const Geometry& g, const Tile& tile) {
-  const double all = halo_clocks(g, tile.way, tile.halo_rows, tile.halo[2]);
+  const double all = halo_clocks(g, tile);
   const int most = (blocks_of(Way::march) + 1) * team_of(Way::march).producers * group_threads / 2;
   if (tile.halo_rows > most) return all;
   const double groups = steps_of(g) * step_bytes / g.element / group_channels / 2;

@@ -20,7 +20,7 @@ class VectorWriter {
     forget(thread);  // what follows is found again for each tile: registers are short
     // The lane's vector. No two lanes of a store or load meet in a bank.
     const unsigned lane = static_cast<unsigned>(thread) % warp_threads, channel = lane / 2, group = lane % 2;
-    std::int64_t first = *memory.warp_place();
+    std::int64_t first = *memory.warp_place() + memory.item()->result;
     first += static_cast<std::uint64_t>(channel) * step_ + static_cast<std::uint64_t>(group) * p.results.group;
     to_ = static_cast<E*>(p.to.data) + first;
     // Of the lane's own row, and so of all 8 of a group: none is cut.
@@ -49,7 +49,7 @@ class VectorWriter {
  private:
   // What was taken when the columns 8*i and on came.
   __device__ void store(int i) const {
-    if (there_) *reinterpret_cast<uint4*>(ahead(to_, step_, i / 2 * 16)) = taken_;
+    if (there_) store_result(reinterpret_cast<uint4*>(ahead(to_, step_, i / 2 * 16)), taken_);
   }
 
   E* to_;               // the first ones'

@@ -80,8 +80,8 @@ __device__ void stage_block(const ShortChain& chain, const Lines<wide_channels>&
 #pragma unroll
     for (int k = 0; k < WideSums::each; ++k) x[k] = sums[i * WideSums::each + k];
     steps.run(x);
-    put_pair(to + 8 * i, x[0], x[1]);
-    put_pair(to + 8 * i + 8 * wide_pitch, x[2], x[3]);
+    *reinterpret_cast<Pair<E>*>(to + 8 * i) = pair_of<E>(x[0], x[1]);
+    *reinterpret_cast<Pair<E>*>(to + 8 * i + 8 * wide_pitch) = pair_of<E>(x[2], x[3]);
   }
 }
 
@@ -121,9 +121,7 @@ __device__ void write_tiles(const ConvParams& p, const Shared& shared, const E* 
   Item item = item_at(p, blockIdx.x);
   int parity = 0;
   for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item), parity ^= 1) {
-    E* to = static_cast<E*>(p.to.data) + item.image * p.to.step.n + item.band * wide_channels * p.to.step.c;
-#pragma unroll
-    for (int a = 0; a < 3; ++a) to += item.tile[a] * p.results.tile[a];
+    E* const to = static_cast<E*>(p.to.data) + result_of(p, item);
     const int channels = min(wide_channels, p.out_channels - item.band * wide_channels);
     wait(shared.staged_full(), parity);
 #pragma unroll 1

@@ -12,17 +12,15 @@ namespace convt::core::cuda::sm90 {
 // Lane 0's value, which the compiler then knows to be the warp's.
 __device__ inline int uniform(int value) { return __shfl_sync(~0U, value, 0); }
 
-// A tile of an image, and a band of output channels.
+// A tile of an image, and a band of output channels. result: as result_of() has it, where it is asked for.
 struct alignas(16) Item {
   int image, band, tile[3];
+  std::int64_t result;
 };
 static_assert(sizeof(Item) == item_bytes);
-__device__ inline Item item_at(const ConvParams& p, int index) {
+__device__ inline Item tile_at(const ConvParams& p, int index) {  // in the first band
   Item item;
-  const int rank = index % p.cluster;  // blocks of a cluster have the same band
-  index /= p.cluster;
-  item.band = index % p.bands;
-  index = min(index / p.bands * p.cluster + rank, p.tiles - 1);  // the last one twice, where a cluster is not full
+  item.band = 0;
 #pragma unroll
   for (int a = 2; a >= 0; --a) {
     item.tile[a] = index % p.axis[a].tiles;
@@ -31,7 +29,12 @@ __device__ inline Item item_at(const ConvParams& p, int index) {
   item.image = index;
   return item;
 }
-// A block's next one, without divisions. Behind one that is there twice are none but its own in other bands.
+__device__ inline Item item_at(const ConvParams& p, int index) {
+  Item item = tile_at(p, index / p.bands);
+  item.band = index % p.bands;
+  return item;
+}
+// A block's next one, without divisions.
 __device__ inline void go_on(const ConvParams& p, Item& item) {
   item.band += p.band_step;
   const bool over = item.band >= p.bands;
@@ -44,10 +47,14 @@ __device__ inline void go_on(const ConvParams& p, Item& item) {
     if (carry != 0) item.tile[a] -= p.axis[a].tiles;
   }
   item.image += (over ? p.item_steps[1].image : p.item_steps[0].image) + carry;
-  if (item.image < p.images) return;
-  item.image = p.images - 1;  // as item_at() has it
+}
+
+// An item's first output, in elements.
+__device__ inline std::int64_t result_of(const ConvParams& p, const Item& item) {
+  std::int64_t result = item.image * p.to.step.n + item.band * p.results.band;
 #pragma unroll
-  for (int a = 0; a < 3; ++a) item.tile[a] = p.axis[a].tiles - 1;
+  for (int a = 0; a < 3; ++a) result += item.tile[a] * p.results.tile[a];
+  return result;
 }
 
 // f(class), of each that occurs, in the order of phases.

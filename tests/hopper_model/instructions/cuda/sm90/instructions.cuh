@@ -68,6 +68,11 @@ inline PixelPair load_next(const PixelPair*& from, std::int64_t bytes) {
   return pair;
 }
 
+template <class T>
+void store_result(T* to, const T& result) {
+  *to = result;
+}
+
 inline void store_transposed(void* to, unsigned a, unsigned b, unsigned c, unsigned d) {
   const unsigned blocks[] = {a, b, c, d};
   const int lane = static_cast<int>(threadIdx.x % hopper_model::warp_threads), column = lane % 8;
@@ -81,13 +86,6 @@ inline void store_transposed(void* to, unsigned a, unsigned b, unsigned c, unsig
 inline void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   hopper_model::copy_bulk(to, from, bytes, barrier);
 }
-inline void copy_bulk_to(std::uint16_t blocks, std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
-  hopper_model::copy_bulk(to, from, bytes, barrier, blocks);
-}
-inline void arrive_at(int block, std::uint32_t barrier) {
-  hopper_model::arrive(hopper_model::address_in(barrier, block));
-}
-inline void sync_cluster() { hopper_model::sync_cluster(); }
 inline void fence_async() { hopper_model::fence_async(); }
 
 template <int registers>
