@@ -248,9 +248,7 @@ __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner
              : fill_rows<E, pixels, loads, 64, false>(p, corner, chunk, to, filler);
       filler.next(HaloLines<E, pixels>(p, corner).all(p));
     });
-    fence_async();
-    __syncwarp();
-    if (threadIdx.x % warp_threads == 0) arrive(shared.halo_full(slot.place));
+    hand_on_slot(shared, slot.place);
     slot.next();
   }
 }

@@ -180,11 +180,12 @@ class PlaneFiller {
     else
       store_group<false>(p_, share_, stored_, x, to);
     if (stored_.ends(p_)) {
+      // For all: threads have the same rows of every plane, so that nobody else overwrites what they put there.
       fence_async();
       __syncwarp();
       int lane = threadIdx.x % warp_threads;
       forget(lane);  // or a predicate is kept
-      if (lane == 0) arrive(shared_.halo_full(slot_.place));
+      if (lane == 0) arrive_for(shared_.halo_full(slot_.place), warp_threads);
       slot_.next();
     }
     stored_.next(p_);

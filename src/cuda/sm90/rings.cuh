@@ -113,11 +113,18 @@ struct Ring {
 
 __device__ inline Ring uniform(const Ring& ring) { return {ring.size, uniform(ring.place), uniform(ring.parity)}; }
 
+// By a producer, behind what it put into a slot. Every lane tells of its own: racecheck does not see a warp's barrier
+// that the compiler takes away.
+__device__ inline void hand_on_slot(const Shared& shared, int slot) {
+  fence_async();
+  arrive(shared.halo_full(slot));
+}
+
 // By one thread, before any other uses them.
-__device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_arrivals, int consumer_warps,
+__device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_warps, int consumer_warps,
                                      int writer_warps = 0) {
   for (int i = 0; i < p.slots; ++i) {
-    init_barrier(shared.halo_full(i), halo_arrivals);
+    init_barrier(shared.halo_full(i), halo_warps * warp_threads);
     init_barrier(shared.halo_empty(i), consumer_warps);
   }
   for (int i = 0; i < p.stages; ++i) {

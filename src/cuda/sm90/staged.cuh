@@ -20,7 +20,7 @@ __device__ E* staged_in(unsigned char* memory) {
 __device__ inline void wait_for_staging(const Shared& shared, int parity) {
   wait_together(shared.staged_empty(), parity ^ 1);
 }
-// Every lane tells of its own: racecheck does not see a warp's barrier that the compiler takes away.
+// Every lane tells of its own, as with slots.
 __device__ inline void hand_on_staged(const Shared& shared, int& parity) {
   arrive(shared.staged_full());
   parity ^= 1;

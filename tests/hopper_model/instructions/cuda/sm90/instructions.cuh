@@ -45,6 +45,9 @@ inline std::uint32_t shared_address(const void* pointer) { return hopper_model::
 inline void init_barrier(std::uint32_t barrier, int arrivals) { hopper_model::init_barrier(barrier, arrivals); }
 inline void fence_barrier_init() {}
 inline void arrive(std::uint32_t barrier) { hopper_model::arrive(barrier); }
+inline void arrive_for(std::uint32_t barrier, int arrivals) {
+  for (int i = 0; i < arrivals; ++i) hopper_model::arrive(barrier);
+}
 inline void arrive_expecting(std::uint32_t barrier, int bytes) { hopper_model::arrive(barrier, bytes); }
 inline void wait(std::uint32_t barrier, int parity) { hopper_model::wait(barrier, parity); }
 inline void wait_together(std::uint32_t barrier, int parity) {
