@@ -147,6 +147,9 @@ TEST_F(GpuCases, WeightsThatAreNotFinite) {
         "conv_transpose3d precision=tf32 channels=9->24 input=4x5x6 kernel=3 padding=1",
         "conv_transpose3d dtype=bf16 channels=16->8 input=4x5x8 kernel=3",
         "conv_transpose2d dtype=f16 channels=16->8 input=9x17 kernel=4 stride=2 padding=1 | relu",
+        "conv_transpose2d dtype=bf16 batch=2 channels=32->32 input=19x33 kernel=3 stride=2 | max_pool(2) | bias",
+        "conv_transpose2d dtype=f16 batch=2 channels=32->64 input=9x17 kernel=3 stride=2 padding=1 output_padding=1 | "
+        "layer_norm(channels) | avg_pool(2)",
         "conv_transpose1d dtype=bf16 channels=3->3 input=40 kernel=5 dilation=2 stride=2",
         "conv_transpose1d dtype=f64 channels=3->3 input=40 kernel=5 padding=2"})
     for (const double value : {std::numeric_limits<double>::infinity(), std::nan("")}) {

@@ -46,6 +46,9 @@ const std::vector<std::string> shapes = {
     "avg_pool(2) | gelu",
     "3d batch=2 channels=32->64 input=6x10x16 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | "
     "avg_pool(2) | gelu | mul(0.5)",
+    "2d batch=28 channels=32->64 input=64 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | "
+    "avg_pool(2) | gelu",  // several tiles for every multiprocessor
+    "2d batch=60 channels=32->30 input=35x45 kernel=2 stride=2 | max_pool(2) | bias",  // as well
     "3d batch=2 channels=32->64 input=7x10x11 kernel=5 stride=2 padding=2 | bias | max_pool(2) | max_pool(3) | sum",
     "2d batch=2 channels=24->30 input=21x19 kernel=3 stride=3 padding=2 | relu | max_pool(3) | layer_norm(channels)",
     "2d batch=2 channels=24->30 input=21x19 kernel=2 stride=3 padding=0 output_padding=1 | relu | avg_pool(3) | silu",

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "check.hpp"
+#include "cuda/sm90/params.hpp"
 #include "execution.hpp"
 #include "hopper_model/machine.hpp"
 #include "support/environment.hpp"
@@ -45,7 +46,8 @@ std::string in_mode(const std::string& shape, const std::string& mode) {
 
 // Channels that fill rows and columns and that do not, one chunk and several, more than stay in shared memory; bands;
 // phases with and without taps; short chains and others; pools that fold and that do not; many tiles for a block; lines
-// of even and of odd length, and halo tiles whose lines begin at both; results that are stored as vectors.
+// of even and of odd length, and halo tiles whose lines begin at both; results that are stored as vectors; pools whose
+// results writers store, many tiles of a block.
 const std::vector<std::string> shapes = {
     "1d batch=3 channels=20->40 input=100 kernel=9 stride=4 padding=2 | bias | silu",
     "1d channels=1->1 input=1 kernel=1",
@@ -90,6 +92,12 @@ const std::vector<std::string> shapes = {
     "2d batch=2 channels=20->128 input=9x24 kernel=2 stride=2 | bias | relu",
     "2d channels=8->48 input=7x16 kernel=2 stride=3x2",
     "2d batch=2 channels=24->32 input=5x16 kernel=4 stride=4 | relu | max_pool(4) | bias",
+    "2d batch=6 channels=32->64 input=20x40 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | "
+    "avg_pool(2) | layer_norm(channels, affine) | gelu",
+    "2d batch=5 channels=32->30 input=19x33 kernel=2 stride=2 | max_pool(2) | bias | gelu",
+    "2d batch=3 channels=64->32 input=9x17 kernel=2 stride=2 layout=channels_last | max_pool(2) | relu",
+    "2d batch=2 channels=32->32 input=19x40 kernel=2 stride=2 | max_pool(2) | max_pool(3) | sum",
+    "2d batch=2 channels=48->24 input=11x40 kernel=3x5 padding=1x2 | bias | layer_norm(channels)",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};
@@ -127,6 +135,7 @@ TEST(HopperModelTiles, AgreeWithTheReference) {
                                     "3d channels=36->8 input=3x9x18 kernel=2x2x3 stride=1x1x2",
                                     "3d channels=8->24 input=3x9x16 kernel=2 stride=1x1x2 | layer_norm(channels)",
                                     "2d channels=8->32 input=9x24 kernel=2 stride=2 | max_pool(2)",
+                                    "2d channels=32->32 input=9x24 kernel=3 stride=2 | max_pool(2)",
                                     "2d batch=2 channels=12->70 input=9x21 kernel=2x3 | bias | relu"}) {
       const std::string text = in_mode(shape, mode);
       const std::vector<std::string> tiles = tiles_of(text);
@@ -137,6 +146,12 @@ TEST(HopperModelTiles, AgreeWithTheReference) {
         EXPECT_EQ(defect_of(text, 2), "") << text << ", tile " << tile;
       }
     }
+}
+
+TEST(HopperModelDivisor, DividesAllThatItPromises) {
+  using core::cuda::sm90::Divisor;
+  for (int by = 1; by < 1 << 15; by += by < 300 ? 1 : 61)
+    for (int x = 0; x < 1 << 15; ++x) ASSERT_EQ(Divisor(by).quotient(x), x / by) << x << " / " << by;
 }
 
 // Channels whose mean is hundreds of times their spread: what one pass would leave of their squares is mostly rounding.

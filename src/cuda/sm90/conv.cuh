@@ -4,26 +4,19 @@
 // Warpgroups of producers and of consumers. Producers read the input, round it and write halo tiles to shared memory,
 // [pixel][channel]; the last of their warps streams weights, where they do not stay. Consumers multiply: rows are
 // positions, columns output channels, or the other way round (wide.cuh, where writers store). Every tap of every phase
-// reads the same halo tile, from another row on. The chain runs on the sums.
+// reads the same halo tile, from another row on. The chain runs on the sums; behind some pools, writers run it
+// (pooled.cuh).
 #pragma once
 
 #include "cuda/sm90/careful.cuh"
-#include "cuda/sm90/epilogue.cuh"
 #include "cuda/sm90/halo.cuh"
-#include "cuda/sm90/launchers.hpp"
+#include "cuda/sm90/pooled.cuh"
 #include "cuda/sm90/products.cuh"
 #include "cuda/sm90/wide.cuh"
 
 namespace convt::core::cuda::sm90 {
 
-// Weights that stay, by one thread.
-__device__ inline void load_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
-  const int bytes = p.taps * p.chunks * tile_bytes;
-  arrive_expecting(shared.weights_full(0), bytes);
-  copy_bulk(shared.weights_address, p.weights, bytes, shared.weights_full(0));
-}
-
-// All others, by one thread.
+// Weights that do not stay, by one thread.
 __device__ inline void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
   const auto* const all = static_cast<const unsigned char*>(p.weights);
   Ring stage{p.stages};
@@ -53,24 +46,13 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
   Filler filler{static_cast<int>(threadIdx.x) - team.consumers * group_threads, warps * warp_threads};
   keep_item(item_at(p, blockIdx.x), memory.item());  // registers are short
   for (int i = blockIdx.x; i < p.items; i += gridDim.x, keep_next_item(p, memory.item())) {
-    if (threadIdx.x / warp_threads == team.consumer_warps()) {  // the first of these warps tells consumers
-      wait(memory.shared.halo_empty(slot.place), slot.parity ^ 1);
-      keep_with_result(p, *memory.item(), memory.item_of(slot.place));
-    }
     const Corner corner = corner_of(p, *memory.item());
     for (int left = Kind::wide ? 1 : p.fills; left > 0; --left)  // 1: of one phase; known, as registers are short
-      fill_box<typename Kind::Element, loads>(p, memory.shared, corner, memory.slots, slot, filler);
+      fill_box<typename Kind::Element, loads>(p, memory.shared, corner, memory.slots, slot, filler, [&](int first) {
+        if (threadIdx.x / warp_threads == team.consumer_warps())  // the first of these warps tells consumers
+          keep_with_result(p, *memory.item(), memory.item_of(first));
+      });
   }
-}
-
-// Waits for a tile's first chunk or, where they stay, for all; these are freed when it is done.
-__device__ inline void wait_for_tile(const ConvParams& p, const Shared& shared, const Feed& feed) {
-  Ring slot = feed.halo;
-  for (int left = p.resident ? p.chunks : 1; left > 0; --left, slot.next())
-    wait_together(shared.halo_full(slot.place), slot.parity);
-}
-__device__ inline void release_tile(const ConvParams& p, const Shared& shared, Feed& feed) {
-  for (int chunk = 0; chunk < p.chunks; ++chunk, feed.halo.next()) release_halo(shared, feed.halo.place);
 }
 
 template <int n, int blocks>
@@ -124,13 +106,13 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int route,
   feed.stage = uniform(feed.stage);
   Open open;
   if constexpr (!Kind::wide) {  // that has one phase, whose box does not stay
-    const bool shortly = with_route(route, [&]<int steps, bool all_weights>() {
+    const bool shortly = with_route(route, [&]<int steps, Come come>() {
 #pragma unroll
       for (int j = 0; j < joint; ++j) {
-        accumulate_shortly<Kind, steps, all_weights>(p, shared, p.classes[number + j], offset, feed, open, sums[j]);
-        multiply_wait<0>();
+        accumulate_shortly<Kind, steps, come>(p, shared, p.classes[number + j], offset, feed, open, sums[j]);
       }
-      if constexpr (!all_weights) release_weights(shared, open.stage);
+      multiply_wait<0>();
+      if constexpr (come != Come::never) release_weights(shared, open.stage);
     });
     if (shortly) return;
   }
@@ -162,30 +144,22 @@ __device__ __forceinline__ void run_phases(const ConvParams& p, int route, const
   } while (number < p.class_count);
 }
 
-// into(sums), of phase after phase, on a short route. What it does with them is known, and nothing is asked between.
-template <class Kind, int steps, bool all_weights, class Into>
+// into(sums), of phase after phase, on a short route where weights come in stages. What it does with them is known, and
+// nothing is asked between.
+template <class Kind, int steps, class Into>
 __device__ __forceinline__ void fold_shortly(const ConvParams& p, const Shared& shared, const int (&offset)[1],
                                              Feed& feed, const Into& into) {
   feed.halo = uniform(feed.halo);
   feed.stage = uniform(feed.stage);
-  // A class's numbers are loaded while products of the one before are under way; not where stages are waited for.
-  const auto numbers_of = [&](int number) {
-    const Class& c = p.classes[number];
-    return Class{.taps = uniform(c.taps), .listed = uniform(c.listed), .weights = uniform(c.weights)};
-  };
-  [[maybe_unused]] Class next;
-  if constexpr (all_weights) next = numbers_of(0);
   int number = 0;
 #pragma unroll 1
   do {
     float sums[1][1][Kind::columns / 2];
     Open open;
-    accumulate_shortly<Kind, steps, all_weights>(p, shared, all_weights ? next : p.classes[number], offset, feed, open,
-                                                 sums[0]);
+    accumulate_shortly<Kind, steps, Come::in_stages>(p, shared, p.classes[number], offset, feed, open, sums[0]);
     ++number;
-    if constexpr (all_weights) next = numbers_of(min(number, p.class_count - 1));
     multiply_wait<0>();
-    if constexpr (!all_weights) release_weights(shared, open.stage);
+    release_weights(shared, open.stage);
     into(sums);
   } while (number < p.class_count);
 }
@@ -197,12 +171,16 @@ __device__ __forceinline__ void run_folded(const ConvParams& p, int route, const
   static_assert(Kind::blocks == 1);
   constexpr int n = Kind::columns;
   using E = typename Kind::Element;
-  Folded<n> folded(p.fold, reinterpret_cast<float2*>(memory.place() + 1));  // behind the place of its only block
+  Folded<n> folded(p.fold, *reinterpret_cast<float2*>(memory.place() + 1));  // behind the place of its only block
   const Fold::Kind kind = p.fold.kind;
   const auto shortly = [&](const auto& into) {
-    return with_route(route, [&]<int steps, bool all_weights>() {
-      fold_shortly<Kind, steps, all_weights>(p, memory.shared, offset, feed, into);
-    });
+    if (route == Route::four_steps || route == Route::four_steps_whole)
+      fold_shortly<Kind, 4>(p, memory.shared, offset, feed, into);
+    else if (route == Route::two_steps || route == Route::two_steps_whole)
+      fold_shortly<Kind, 2>(p, memory.shared, offset, feed, into);
+    else
+      return false;
+    return true;
   };
   bool done = false;
   if (kind == Fold::sum_of_bare_norm)
@@ -257,8 +235,8 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
     wait_for_tile(p, shared, feed);
     keep_item(*memory.item_of(feed.halo.place), memory.item());
     if constexpr (Kind::way != Way::strip)
-      fill_lines<Kind::columns, Kind::folds, Kind::team.consumers * group_threads>(p, uniform(memory.item()->band),
-                                                                                   band, memory.behind);
+      fill_lines<Kind::columns, Kind::team.first_producer()>(p, uniform(memory.item()->band), band, memory.behind,
+                                                             Kind::folds ? both_chains : first_chain);
     if constexpr (Kind::folds)
       run_folded<Kind>(p, route, offset, feed, memory);
     else if constexpr (Kind::wide)
@@ -275,14 +253,16 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
   constexpr int streamer = team.first_writer() - warp_threads;  // the first thread of the producers' last warp
   const int tile_bytes = Kind::columns * p.row_bytes;
   const bool all = all_fill(Kind::way, p.all_weights);
-  Memory memory(p, tile_bytes, team.item_warps(), Kind::place_bytes);
+  Memory memory(p, tile_bytes, team.warps(), Kind::place_bytes);
   Shared& shared = memory.shared;
   if (threadIdx.x == 0)
-    init_barriers(p, shared, team.halo_warps(all), team.consumer_warps(), team.writers * group_warps);
+    init_barriers(p, shared, team.halo_warps(all), team.consumer_warps(), Kind::pools ? team.consumers : team.writers,
+                  Kind::pools ? group_threads : team.first_producer());
   __syncthreads();
   if (threadIdx.x >= team.first_writer()) {
+    if constexpr (team.writers > 0) give_registers<team.writer_registers>();
+    if constexpr (Kind::pools) write_pooled<Kind>(p, memory);
     if constexpr (Kind::wide) {
-      give_registers<team.writer_registers>();
       const auto* const staged = staged_in<typename Kind::Element, Kind::columns>(memory.behind);
       p.paired ? write_tiles<typename Kind::Element, 2>(p, shared, staged)
                : write_tiles<typename Kind::Element, 1>(p, shared, staged);
@@ -298,7 +278,10 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
   } else {
     shared.careful = must_be_careful(p);
     take_registers<team.consumer_registers>();
-    consume<Kind>(p, memory);
+    if constexpr (Kind::pools)
+      consume_pooled<Kind>(p, memory);
+    else
+      consume<Kind>(p, memory);
   }
 }
 

@@ -169,6 +169,12 @@ bool has_vectors(const View& to, const ConvAxis& axis, const Geometry& g) {
          reinterpret_cast<std::uintptr_t>(to.data) % 16 == 0;
 }
 
+// A fold that Way::pooled knows.
+bool is_pooled(const ConvParams& p) {
+  return (p.fold.kind == Fold::sum_of_bare_norm || p.fold.kind == Fold::max_of_sums) &&
+         (p.route == Route::two_steps_stay || p.route == Route::four_steps_stay);
+}
+
 class HopperConvolver : public Convolver {
  public:
   HopperConvolver(std::shared_ptr<const Program> program, const DeviceProperties& device, const Choice& choice)
@@ -364,6 +370,8 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
   p.group_rows = tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
   p.halo_rows = p.axis[0].halo * plane;
+  for (int i = 0; i < 3; ++i) p.parts[i] = Divisor(i == 0 ? line : (line + i) / 2);
+  p.lines = Divisor(p.axis[1].halo);
   p.slots = tile.slots;
   p.slot_bytes = tile.slot_bytes;
   p.slot_units = tile.slot_bytes / 16;
@@ -422,9 +430,15 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   place_classes(p, tile.way == Way::march);
   if (tile.way != Way::march) place_taps(p, tile.way == Way::paired ? 2 : 1);
   place_items(p, grid);
-  const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(tile.shared), job.early};
+  Way way = tile.way;
+  int shared = tile.shared;
+  if (is_pooled(p) && shared + pooled_bytes(g_.columns) <= most_shared && place_pooled(p)) {
+    way = Way::pooled;
+    shared += pooled_bytes(g_.columns);
+  }
+  const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(shared), job.early};
   const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;
-  run(tile.way, g_.columns, p, how);
+  run(way, g_.columns, p, how);
 }
 
 }  // namespace

@@ -108,10 +108,17 @@ __device__ void centre_at_once(const ShortChain& chain, float (&x)[joint][blocks
       mean[j][b][half] += v;
       squares[j][b][half] = fmaf(v, v, squares[j][b][half]);
     });
+    // All rows step by step: a shuffle's latency is what the others take.
+#pragma unroll
+  for (int lanes = 1; lanes <= 2; lanes *= 2)
+    for_each_row<joint, blocks>([&](int j, int b, int half) {
+      mean[j][b][half] += __shfl_xor_sync(~0U, mean[j][b][half], lanes);
+      squares[j][b][half] += __shfl_xor_sync(~0U, squares[j][b][half], lanes);
+    });
   bool exact = true;
   for_each_row<joint, blocks>([&](int j, int b, int half) {
-    const float m = sum_of_four(mean[j][b][half]) * chain.each, square = m * m;
-    const float variance = fmaf(sum_of_four(squares[j][b][half]), chain.each, chain.eps) - square;
+    const float m = mean[j][b][half] * chain.each, square = m * m;
+    const float variance = fmaf(squares[j][b][half], chain.each, chain.eps) - square;
     exact &= variance >= fmaf(square, 0x1p-8f, 0x1p-100f) && variance < INFINITY;
     squares[j][b][half] = chain.gain * inverse_root(variance);
     mean[j][b][half] = -m * squares[j][b][half];
@@ -260,14 +267,14 @@ __device__ void finish(const ShortChain& chain, const Lines<n>& lines, const Con
     finish_as<E, float>(chain, lines, p.vectors, writer_as, rows, sums);
 }
 
-// What phases are folded into. Offsets of norms come at the end, and are kept elsewhere: registers are short.
+// What phases are folded into. Offsets of norms come at the end; where registers are short they are kept elsewhere.
 template <int n>
 struct Folded {
   float results[1][1][n / 2];
-  float2* offset;
+  float2& offset;
 
-  __device__ Folded(const Fold& fold, float2* offset_) : offset(offset_) {
-    *offset = {0, 0};
+  __device__ Folded(const Fold& fold, float2& offset_) : offset(offset_) {
+    offset = {0, 0};
 #pragma unroll
     for (float& x : results[0][0]) x = fold.kind >= Fold::max ? -INFINITY : 0.0f;
   }
@@ -276,8 +283,8 @@ struct Folded {
     for (int i = 0; i < n / 2; ++i) results[0][0][i] = fmaf(x[0][0][i], scale[0][0][i / 2 % 2], results[0][0][i]);
   }
   __device__ void add(const Shifted<1, 1>& rows, const float (&x)[1][1][n / 2]) {
-    const float2 before = *offset;
-    *offset = {before.x + rows.offset[0][0][0], before.y + rows.offset[0][0][1]};
+    const float2 before = offset;
+    offset = {before.x + rows.offset[0][0][0], before.y + rows.offset[0][0][1]};
     add(rows.scale, x);
   }
   // Of a bare norm.
@@ -292,7 +299,7 @@ struct Folded {
   }
   __device__ void end(const Fold& fold) {
     if (fold.kind != Fold::sum_of_bare_norm) return;
-    const float2 all = *offset;
+    const float2 all = offset;
 #pragma unroll
     for (int i = 0; i < n / 2; ++i) results[0][0][i] += i / 2 % 2 == 0 ? all.x : all.y;
   }

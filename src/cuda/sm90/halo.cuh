@@ -39,7 +39,7 @@ __device__ void with_pixels(const ConvParams& p, F&& f) {
 template <class E, int pixels>
 struct HaloLines {
   int before = 0;  // pixels of the first part that are not the line's
-  int parts;       // of a line
+  int parts;       // of a line; some may have no pixel (planes.cuh)
 
   __device__ HaloLines(const ConvParams& p, const Corner& corner) {
     if (pixels > 1)
@@ -54,8 +54,13 @@ struct HaloPart {
   int line, at;  // at: its first pixel, along w
 
   template <class E, int pixels>
-  __device__ HaloPart(const HaloLines<E, pixels>& lines, int part)
-      : line(part / lines.parts), at((part - line * lines.parts) * pixels - lines.before) {}
+  __device__ HaloPart(const HaloLines<E, pixels>& lines, int part) : HaloPart(lines, part, part / lines.parts) {}
+  template <class E, int pixels>
+  __device__ HaloPart(const ConvParams& p, const HaloLines<E, pixels>& lines, int part)
+      : HaloPart(lines, part, p.parts[pixels == 1 ? 0 : 1 + lines.before].quotient(part)) {}
+  template <class E, int pixels>
+  __device__ HaloPart(const HaloLines<E, pixels>& lines, int part, int line_)
+      : line(line_), at((part - line * lines.parts) * pixels - lines.before) {}
 };
 
 // Of a part, the pixel that this lane stores first. First pixels of neighbouring lanes' pairs are in every other row:
@@ -110,7 +115,7 @@ struct HaloPixel {
 template <class E>
 __device__ HaloPixel<E> halo_pixel(const ConvParams& p, const Corner& corner, std::int64_t first,
                                    const HaloPart& part) {
-  const int at[3] = {part.line / p.axis[1].halo, part.line % p.axis[1].halo, part.at};
+  const int plane = p.lines.quotient(part.line), at[3] = {plane, part.line - plane * p.axis[1].halo, part.at};
   std::int64_t offset = corner.image * p.image_step;
   bool inside = part.line * p.axis[2].halo + part.at < p.halo_rows;
 #pragma unroll
@@ -134,10 +139,11 @@ struct Filler {
 };
 
 // One chunk of channels of a box. Lanes have neighbouring parts of lines; each makes so many loads without conditions,
-// so that all of them are under way at once; `full` where all channels of the chunk are there.
-template <class E, int pixels, int loads, int row_bytes, bool full>
+// so that all of them are under way at once; `full` where all channels of the chunk are there. open(): until the slot
+// is empty; the first loads are under way before.
+template <class E, int pixels, int loads, int row_bytes, bool full, class Open>
 __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
-                          const Filler& filler) {
+                          const Filler& filler, const Open& open) {
   constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), each = 16 / static_cast<int>(sizeof(E));
   constexpr int at_once = channels < loads ? channels : loads, parts = loads / at_once;
   using X = Loaded<E, pixels>;
@@ -153,7 +159,7 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 #pragma unroll
     for (int i = 0; i < parts; ++i) {
       const int own = part + i * filler.threads;
-      const HaloPart at(lines, own);
+      const HaloPart at(p, lines, own);
       const HaloPixel<E> pixel = halo_pixel<E>(p, corner, first_channel, at);
       from[i] = reinterpret_cast<const X*>(pixel.from);
       rows[i] = RowPlaces<pixels>(p, at, row_bytes, pixel.inside ? RowPlaces<pixels>::inside : 0);
@@ -166,6 +172,7 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
       for (int i = 0; i < parts; ++i)
 #pragma unroll
         for (int c = 0; c < at_once; ++c) x[i][c] = load_next(from[i], full || c + 1 < left ? channel_bytes : 0);
+      if (part == filler.first && first == 0) open();
 #pragma unroll
       for (int i = 0; i < parts; ++i) {
         if (i > 0 && part + i * filler.threads >= all) continue;
@@ -189,6 +196,7 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
       }
     }
   }
+  if (filler.first >= all) open();
 }
 
 __device__ inline uint4 rounded_units(const uint4& x, float) {
@@ -215,7 +223,8 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
       const int at = first + i * filler.threads, unit = at % units;
-      const HaloPixel<E> pixel = halo_pixel<E>(p, corner, (chunk * units + unit) * each, HaloPart(lines, at / units));
+      const HaloPixel<E> pixel =
+          halo_pixel<E>(p, corner, (chunk * units + unit) * each, HaloPart(p, lines, at / units));
       x[i] = uint4{0, 0, 0, 0};
       if (pixel.inside && unit < there) x[i] = __ldg(reinterpret_cast<const uint4*>(pixel.from));
     }
@@ -229,25 +238,27 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
   }
 }
 
-// All chunks of a box, each to the ring's next slot.
-template <class E, int loads>
+// All chunks of a box, each to the ring's next slot; tell(slot), before the first one is handed on.
+template <class E, int loads, class Tell>
 __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner& corner, unsigned char* slots,
-                         Ring& slot, Filler& filler) {
+                         Ring& slot, Filler& filler, const Tell& tell) {
+  const auto open = [&] { wait(shared.halo_empty(slot.place), slot.parity ^ 1); };
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
-    wait(shared.halo_empty(slot.place), slot.parity ^ 1);
     unsigned char* const to = slots + slot.place * p.slot_bytes;
     const bool full = (chunk + 1) * p.row_bytes <= p.in_channels * static_cast<int>(sizeof(E));
     with_pixels<E>(p, [&]<int pixels>() {
-      if (p.units)
+      if (p.units) {
+        open();
         fill_units<E>(p, corner, chunk, to, filler);
-      else if (p.row_bytes == 128)
-        full ? fill_rows<E, pixels, loads, 128, true>(p, corner, chunk, to, filler)
-             : fill_rows<E, pixels, loads, 128, false>(p, corner, chunk, to, filler);
+      } else if (p.row_bytes == 128)
+        full ? fill_rows<E, pixels, loads, 128, true>(p, corner, chunk, to, filler, open)
+             : fill_rows<E, pixels, loads, 128, false>(p, corner, chunk, to, filler, open);
       else
-        full ? fill_rows<E, pixels, loads, 64, true>(p, corner, chunk, to, filler)
-             : fill_rows<E, pixels, loads, 64, false>(p, corner, chunk, to, filler);
+        full ? fill_rows<E, pixels, loads, 64, true>(p, corner, chunk, to, filler, open)
+             : fill_rows<E, pixels, loads, 64, false>(p, corner, chunk, to, filler, open);
       filler.next(HaloLines<E, pixels>(p, corner).all(p));
     });
+    if (chunk == 0) tell(slot.place);
     hand_on_slot(shared, slot.place);
     slot.next();
   }

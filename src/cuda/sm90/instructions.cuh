@@ -14,6 +14,12 @@ namespace convt::core::cuda::sm90 {
 __device__ inline void forget(int& value) { asm volatile("" : "+r"(value)); }
 __device__ inline void forget(std::int64_t& value) { asm volatile("" : "+l"(value)); }
 
+// Not in registers, which are short.
+template <class T, int count>
+__device__ void keep_in_memory(T (&values)[count]) {
+  asm volatile("" ::"l"(&values[0]) : "memory");
+}
+
 // `count` steps further in global memory; both are less than 2^32. One instruction, IMAD.WIDE.U32, which the compiler
 // makes of nothing else: a product and a sum of 64 bits are three.
 template <class E>

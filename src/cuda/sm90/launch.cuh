@@ -14,7 +14,7 @@ struct KernelKind {
   static constexpr Format format = how;
   static constexpr Way way = which;
   static constexpr Team team = team_of(which, n);
-  static constexpr bool wide = which == Way::wide, folds = which == Way::folded;
+  static constexpr bool wide = which == Way::wide, pools = which == Way::pooled, folds = which == Way::folded;
   static constexpr int columns = n, blocks = blocks_of(which), joint = which == Way::paired ? 2 : 1;
   static constexpr int place_bytes = place_bytes_of(which);
   static constexpr int across = wide ? wide_positions : n;  // of a matrix instruction
@@ -48,6 +48,9 @@ void launch_columns(Way way, const ConvParams& params, const Launch& how) {
       return launch_kind<KernelKind<E, format, n, Way::paired>>(params, how);
     case Way::folded:
       if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::folded>>(params, how);
+      break;
+    case Way::pooled:
+      if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::pooled>>(params, how);
       break;
     case Way::march:
       if constexpr (can_march(n)) return launch_kind<KernelKind<E, format, n, Way::march>>(params, how);

@@ -16,6 +16,7 @@ enum class Way : int {
   single,  // one phase along w at a time
   paired,  // two neighbouring phases along w at a time
   folded,  // all phases of a position, one after the other, into one result
+  pooled,  // the same, of a fold that the kernel knows, where all weights stay; writers do the rest: pooled.cuh
   march,   // three neighbouring outputs along an axis at a time: march.cuh
   wide,    // positions are columns (wide.cuh); of stride 1, and no norm is in the chain
 };
@@ -30,7 +31,7 @@ struct Team {
   CONVT_FN constexpr int first_producer() const { return consumers * group_threads; }
   CONVT_FN constexpr int first_writer() const { return (consumers + producers) * group_threads; }
   CONVT_FN constexpr int consumer_warps() const { return consumers * group_warps; }
-  CONVT_FN constexpr int item_warps() const { return first_writer() / warp_threads; }  // that keep what they work on
+  CONVT_FN constexpr int warps() const { return threads() / warp_threads; }
   // That fill halo tiles: the last producer too, or it streams weights.
   CONVT_FN constexpr int halo_warps(bool all) const { return producers * group_warps - (all ? 0 : 1); }
 };
@@ -50,24 +51,32 @@ constexpr Team team_of(Way way, int columns = 64) {
                           : Team{2, 2, 136, 80, 1, 48};
   if (way == Way::wide) return {2, 2, 136, 80, 1, 48};
   if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
+  if (way == Way::pooled) return {4, 1, 88, 64, 1, 64};
   return {2, 2, 176, 80};
 }
 static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::march)) &&
               has_registers(team_of(Way::march, 24)) && has_registers(team_of(Way::march, 8)) &&
               has_registers(team_of(Way::single)) && has_registers(team_of(Way::paired)) &&
-              has_registers(team_of(Way::wide)));
+              has_registers(team_of(Way::pooled)) && has_registers(team_of(Way::wide)));
+inline constexpr Team pooled_team = team_of(Way::pooled);
+// More of shared memory than Way::folded takes.
+constexpr int pooled_bytes(int columns) {
+  return (pooled_team.warps() - team_of(Way::folded).warps()) * item_bytes +
+         pooled_buffers * pooled_staged_bytes(columns);
+}
 constexpr bool can_march(int columns) { return columns <= 32; }  // three times as many must fit the registers
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
 // Of shared memory: where the results of consumers' blocks go, by warp and by thread, two at most.
 constexpr int place_bytes_of(Way way) {
-  const bool stores = way == Way::single || way == Way::paired || way == Way::folded;
+  const bool stores = way == Way::single || way == Way::paired || way == Way::folded || way == Way::pooled;
   return stores ? warp_place_bytes + team_of(way).consumer_warps() * vector_round : 0;
 }
 static_assert(team_of(Way::folded).consumer_warps() * static_cast<int>(sizeof(std::int64_t)) <= warp_place_bytes);
+static_assert(pooled_team.consumer_warps() == group_warps * group_warps);  // rings.cuh: many_vectors()
 static_assert(vector_round == warp_threads * 2 * static_cast<int>(sizeof(std::int64_t)));
 // Whether all producers fill halo tiles. Elsewhere registers are too short for both.
 CONVT_FN constexpr bool all_fill(Way way, bool all_weights) {
-  return (way == Way::folded || way == Way::single || way == Way::strip) && all_weights;
+  return (way == Way::folded || way == Way::pooled || way == Way::single || way == Way::strip) && all_weights;
 }
 constexpr int positions_of(Way way) { return way == Way::wide ? wide_positions : block_rows; }  // of a block
 constexpr int blocks_of(Way way) { return way == Way::single || way == Way::march ? 2 : 1; }

@@ -13,10 +13,12 @@ template <int n>
 struct Lines {
   float2* data;
 
-  // By all consumers, so many threads.
-  __device__ void fill(const ShortChain& chain, int band, int channels, int threads) const {
+  // By so many threads: all consumers, or a warpgroup.
+  template <int threads>
+  __device__ void fill(const ShortChain& chain, int band, int channels) const {
     int first = threadIdx.x;
     forget(first);  // or what follows from it is kept from band to band
+    if (threads == group_threads) first %= group_threads;
 #pragma unroll 1
     for (int i = first; i < ShortChain::places * n; i += threads) {
       const ShortChain::Line& line = chain.lines[i / n];
@@ -43,15 +45,18 @@ __device__ Lines<n> lines_in(unsigned char* memory, int number = 0) {
   return {reinterpret_cast<float2*>(memory + number * lines_bytes(n))};
 }
 
-// For a band, if others are there. All consumers call it.
-template <int n, bool folded, int threads>
-__device__ void fill_lines(const ConvParams& p, int band, int& filled, unsigned char* memory) {
+// Which of a fold's chains: the one before it, the one behind it, both.
+enum WhichChains : int { first_chain = 1, second_chain = 2, both_chains = 3 };
+
+// For a band, if others are there. All consumers call it, or all writers: so many threads.
+template <int n, int threads, int barrier = 1>
+__device__ void fill_lines(const ConvParams& p, int band, int& filled, unsigned char* memory, WhichChains chains) {
   if (filled >= 0 && (band == filled || !p.lines_by_channel)) return;
   filled = band;
-  sync_some<1, threads>();
-  lines_in<n>(memory).fill(p.quick, band, p.out_channels, threads);
-  if constexpr (folded) lines_in<n>(memory, 1).fill(p.behind, band, p.out_channels, threads);
-  sync_some<1, threads>();
+  sync_some<barrier, threads>();
+  if ((chains & first_chain) != 0) lines_in<n>(memory).template fill<threads>(p.quick, band, p.out_channels);
+  if ((chains & second_chain) != 0) lines_in<n>(memory, 1).template fill<threads>(p.behind, band, p.out_channels);
+  sync_some<barrier, threads>();
 }
 
 // Of two columns, in both rows of every block: those at `first` and on.

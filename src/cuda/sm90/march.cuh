@@ -81,7 +81,8 @@ __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned 
     const Inputs inputs(p.axis[0], march);
     Corner corner = corner_of(p, tile_at(p, march.tile));
     corner.at[0] = inputs.first;
-    for (int i = 0; i < inputs.count; ++i, ++corner.at[0]) fill_box<E, loads>(p, shared, corner, slots, slot, filler);
+    for (int i = 0; i < inputs.count; ++i, ++corner.at[0])
+      fill_box<E, loads>(p, shared, corner, slots, slot, filler, [](int) {});
   });
 }
 
@@ -128,13 +129,20 @@ __device__ void multiply_plane(const ConvParams& p, const Shared& shared, const 
   if (threadIdx.x % warp_threads == 0) arrive(shared.halo_empty(slot.before()));
 }
 
-// Puts sums of one plane into shared memory: 8 columns at a time.
+// Puts sums of one plane into shared memory: 8 columns at a time, those of 16 bits by whole blocks of 8 rows.
 template <class To, int n, int blocks>
 class PlaneStager {
  public:
-  __device__ explicit PlaneStager(unsigned char* memory)
-      : to_(staged_in<To, n>(memory) + Sums<n>::column(0) * pitch + threadIdx.x / group_threads * blocks * block_rows +
-            Sums<n>::row(0)) {}
+  __device__ explicit PlaneStager(unsigned char* memory) {
+    static_assert(blocks == 2);
+    const int group = threadIdx.x / group_threads, row = threadIdx.x % group_threads / warp_threads * 16;
+    const int lane = threadIdx.x % warp_threads, part = lane / 8;
+    to_ = staged_in<To, n>(memory) + group * blocks * block_rows;
+    if (in_blocks)
+      to_ += lane % 8 * pitch + part / 2 * block_rows + row + part % 2 * 8;
+    else
+      to_ += Sums<n>::column(0) * pitch + Sums<n>::row(0);
+  }
 
   // As Writer has them.
   __device__ int channels() const { return n; }
@@ -144,13 +152,19 @@ class PlaneStager {
   }
 
  private:
-  static constexpr int pitch = march_pitch(march_team.consumers * blocks * block_rows);
+  static constexpr bool in_blocks = sizeof(To) == 2;
+  static constexpr int pitch = march_pitch(march_team.consumers * blocks * block_rows, sizeof(To));
 
   __device__ void put(int i, const float (&x)[1][blocks][4]) const {
+    if constexpr (in_blocks) {
+      const auto pair = [&](int b, int half) { return pair_bits<To>(x[0][b][2 * half], x[0][b][2 * half + 1]); };
+      store_transposed(to_ + 8 * i * pitch, pair(0, 0), pair(0, 1), pair(1, 0), pair(1, 1));
+    } else {
 #pragma unroll
-    for (int b = 0; b < blocks; ++b)
+      for (int b = 0; b < blocks; ++b)
 #pragma unroll
-      for (int k = 0; k < 4; ++k) to_[(8 * i + k % 2) * pitch + b * block_rows + k / 2 * 8] = element<To>(x[0][b][k]);
+        for (int k = 0; k < 4; ++k) to_[(8 * i + k % 2) * pitch + b * block_rows + k / 2 * 8] = element<To>(x[0][b][k]);
+    }
   }
 
   To* to_;
@@ -220,7 +234,7 @@ __device__ void write_planes(const ConvParams& p, const Memory& memory) {
 #pragma unroll 1
     for (int z = march.first; z < march.end; ++z, parity ^= 1) {
       wait(memory.shared.staged_full(), parity);
-      own.write(p, staged_in<To, n>(memory.behind), march_pitch(rows));
+      own.write(p, staged_in<To, n>(memory.behind), march_pitch(rows, sizeof(To)));
       release_staged(memory.shared);
     }
   });
@@ -260,7 +274,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
   for (int b = 0; b < blocks; ++b) offset[b] = p.block_place[group * blocks + b];
   Ring slot{p.slots};
   int band = -1, staged = 0;
-  fill_lines<n, false, march_team.consumers * group_threads>(p, 0, band, memory.behind);
+  fill_lines<n, march_team.first_producer()>(p, 0, band, memory.behind, first_chain);
   if (!shared.careful) wait_together(shared.weights_full(0), 0);
   for_each_march(p, [&](const March& march) {
     keep_item(tile_at(p, march.tile), memory.item());
@@ -314,9 +328,9 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 template <class Kind>
 __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __grid_constant__ ConvParams p) {
   const int tile_bytes = joined_taps * Kind::columns * p.row_bytes;
-  Memory memory(p, tile_bytes, march_team.item_warps());
+  Memory memory(p, tile_bytes, march_team.warps());
   if (threadIdx.x == 0)
-    init_barriers(p, memory.shared, march_warps, march_team.consumer_warps(), march_team.writers * group_warps);
+    init_barriers(p, memory.shared, march_warps, march_team.consumer_warps(), 1, march_team.first_producer());
   __syncthreads();
   memory.shared.careful = must_be_careful(p);
   if (threadIdx.x >= march_team.first_writer()) {
@@ -330,12 +344,10 @@ __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __
   } else if (threadIdx.x >= march_team.first_producer()) {
     give_registers<Kind::team.producer_registers>();
     if (memory.shared.careful) return;
-    constexpr int loads = Kind::team.producer_registers < 88 ? 16 : 32;  // that a producer has under way
+    constexpr int loads = 16;  // that a producer has under way
     fill_planes<typename Kind::Element, Kind::blocks, loads>(p, memory.shared, memory.slots);
   } else {
     take_registers<Kind::team.consumer_registers>();
-    int band = -1;
-    fill_lines<Kind::columns, false, march_team.consumers * group_threads>(p, 0, band, memory.behind);
     march_along<Kind>(p, memory);
   }
 }

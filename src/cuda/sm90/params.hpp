@@ -26,7 +26,8 @@ inline constexpr int most_taps = 4096;                          // of a kernel
 inline constexpr int shared_slack = 1024;                       // to begin at a multiple of it
 inline constexpr int most_placed = 512;                         // taps whose places are listed
 inline constexpr int most_stages = 8, most_slots = 8;
-inline constexpr int barrier_bytes = 2 * (most_slots + most_stages + 1) * 8;
+inline constexpr int most_staged = 4;  // parts of results on their way, each with barriers of its own
+inline constexpr int barrier_bytes = 2 * (most_slots + most_stages + most_staged) * 8;
 inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, beside barriers
 
 // A block that packs has so many rows of weights, neighbours in the kernel's tensor, of a chunk of input channels.
@@ -39,15 +40,33 @@ CONVT_FN constexpr int careful_loads(int blocks) { return (blocks + 15) / 16; }
 // meet all banks.
 inline constexpr int wide_pitch = 2 * wide_positions + 8;
 constexpr int wide_staged_bytes(int element) { return wide_channels * wide_pitch * element; }
-CONVT_FN constexpr int march_pitch(int rows) { return rows + 4; }
+CONVT_FN constexpr int march_pitch(int rows, int element) { return rows + 16 / element; }
 constexpr int march_staged_bytes(int rows, int columns) {  // floats, whatever the tensors are
-  return columns * march_pitch(rows) * static_cast<int>(sizeof(float));
+  constexpr int element = sizeof(float);
+  return columns * march_pitch(rows, element) * element;
+}
+
+// What consumers hand on where tiles are pooled: floats, as their threads have them.
+inline constexpr int pooled_buffers = 2;  // of warpgroups: one's is another's when writers have read it
+CONVT_FN constexpr int pooled_staged_bytes(int columns) {  // floats, of one warpgroup
+  return columns / 2 * group_threads * static_cast<int>(sizeof(float));
 }
 
 // Of a matrix instruction's operand (operand.cuh): the upper half of its descriptor.
 constexpr std::uint32_t operand_layout(int group_rows, int row_bytes) {
   return (row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_rows * row_bytes) >> 4;
 }
+
+// Of numbers below 2^15 by a divisor that the host knows, which is none above 2^15.
+struct Divisor {
+  std::uint32_t times = std::uint32_t{1} << 31;
+
+  Divisor() = default;
+  constexpr explicit Divisor(int by) : times(((std::uint32_t{1} << 31) - 1) / static_cast<std::uint32_t>(by) + 1) {}
+  CONVT_FN constexpr int quotient(int x) const {
+    return static_cast<int>(static_cast<std::uint64_t>(static_cast<std::uint32_t>(x)) * times >> 31);
+  }
+};
 
 // One axis of a slab. Output o of its box is in phase (lead + o) % stride, at position (lead + o) / stride.
 struct ConvAxis {
@@ -68,7 +87,7 @@ CONVT_FN constexpr int phase_along(int bits, int axis) { return bits >> 4 * axis
 // One phase of every axis. Places are in the halo tile, in units of 16 bytes.
 struct alignas(16) Class {
   int taps = 0;
-  int listed = 0;                // its first tap, in ConvParams::places
+  int listed = 0;                // its first tap, in ConvParams::places; not where tiles are pooled
   int weights = 0;               // from all weights' place to its own, where all of them stay
   int first = 0;                 // of its taps, among all
   int along_h = 0, along_w = 0;  // taps
@@ -83,10 +102,12 @@ struct alignas(16) Class {
 struct Route {
   enum Kind : int {
     any,
-    two_steps,        // two matrix instructions along a row; weights come in stages
-    four_steps,       // four; the same
-    two_steps_stay,   // two; all weights stay
-    four_steps_stay,  // four; all weights stay
+    two_steps,         // two matrix instructions along a row; weights come in stages
+    four_steps,        // four; the same
+    two_steps_whole,   // two; the same, and all stages are whole, pairs of taps
+    four_steps_whole,  // four; the same
+    two_steps_stay,    // two; all weights stay
+    four_steps_stay,   // four; all weights stay
   };
 };
 
@@ -166,20 +187,21 @@ struct ConvParams {
   int steps = 1, last_steps = 1;  // matrix instructions along a chunk, along the last one
   // Of 8 channels: in half a chunk, in half of the last one, in halves of all (planes.cuh).
   int groups = 1, last_groups = 1, plane_groups = 1;
-  int bands = 1;                // of output channels
-  int items = 1;                // tiles of all images x bands
-  int band_step = 0;            // from a block's item to its next
-  ItemStep item_steps[2];       // the second one where the bands' number passes its end
-  int phases[3] = {1, 1, 1};    // of each axis, that occur; counted from that of the box's first output
-  int class_count = 1;          // all of them
-  Class classes[most_classes];  // [d][h][w] of them
-  int route = Route::any;       // a short one only where places of taps are listed
-  int places[most_placed] = {};
-  int tap_step = 0;                                     // from one tap along w to the next, in units of 16 bytes
+  int bands = 1;                 // of output channels
+  int items = 1;                 // tiles of all images x bands
+  int band_step = 0;             // from a block's item to its next
+  ItemStep item_steps[2];        // the second one where the bands' number passes its end
+  int phases[3] = {1, 1, 1};     // of each axis, that occur; counted from that of the box's first output
+  int class_count = 1;           // all of them
+  Class classes[most_classes];   // [d][h][w] of them
+  int route = Route::any;        // a short one only where places of taps are listed
+  int places[most_placed] = {};  // of taps, on a short route; of a pooled tile before each class's: taps, weights
+  int tap_step = 0;              // from one tap along w to the next, in units of 16 bytes
   int slot_units = 0, tile_units = 0, stage_units = 0;  // of a slot, of a tile and a stage of weights: the same
   // Apart: loaded as one pair, they would have to be moved for every product.
   std::uint32_t input_layout = 0;
   int halo_rows = 1;
+  Divisor parts[3], lines;  // of a line of the halo tile, as HaloLines has them: pixels, pairs by `before`; of a plane
   std::uint32_t weight_layout = 0;
   // Of blocks: groups of 8 positions along w, 8 of them, or 16 where positions are columns.
   int group_rows = 8;             // from one group to the next, in the halo tile

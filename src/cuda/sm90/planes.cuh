@@ -29,7 +29,10 @@ struct Share {
   __device__ Share(const ConvParams& p, const Corner& corner) {
     int thread = static_cast<int>(threadIdx.x) - march_team.consumers * group_threads;
     forget(thread);  // or what is found for all tiles is kept: registers are short
-    const HaloLines<E, pixels> lines(p, corner);
+    HaloLines<E, pixels> lines(p, corner);
+    // A warp has parts of one line alone, where that goes round: its loads meet fewer lines of the cache.
+    const int whole = (lines.parts + warp_threads - 1) / warp_threads * warp_threads;
+    if (pixels > 1 && 2 * p.axis[1].halo * whole <= parts * march_fillers) lines.parts = whole;
     const int all = lines.all(p);
 #pragma unroll
     for (int i = 0; i < parts; ++i) {

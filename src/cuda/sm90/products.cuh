@@ -90,6 +90,23 @@ __device__ inline void next_stage(const ConvParams& p, const Shared& shared, Fee
   feed.stage.next();
 }
 
+// Weights that stay, by one thread.
+__device__ inline void load_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
+  const int bytes = p.taps * p.chunks * tile_bytes;
+  arrive_expecting(shared.weights_full(0), bytes);
+  copy_bulk(shared.weights_address, p.weights, bytes, shared.weights_full(0));
+}
+
+// Waits for a tile's first chunk or, where they stay, for all; these are freed when it is done.
+__device__ inline void wait_for_tile(const ConvParams& p, const Shared& shared, const Feed& feed) {
+  Ring slot = feed.halo;
+  for (int left = p.resident ? p.chunks : 1; left > 0; --left, slot.next())
+    wait_together(shared.halo_full(slot.place), slot.parity);
+}
+__device__ inline void release_tile(const ConvParams& p, const Shared& shared, Feed& feed) {
+  for (int chunk = 0; chunk < p.chunks; ++chunk, feed.halo.next()) release_halo(shared, feed.halo.place);
+}
+
 // `count` taps, whose operands are there, as one group of products: without loops inside, whose ends would close it.
 // places.take() tells where the operands are; `offset` is of each block, in units of 16 bytes; add: 0 if the first
 // product overwrites the sums.
@@ -184,13 +201,16 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   if (p.resident) feed.halo = tile;
 }
 
-// The same on a short route: without a question that the host has answered. So many matrix instructions along a row;
-// weights that stay, or come in stages.
-template <class Kind, int steps, bool all_weights, int blocks = Kind::blocks>
+// What is known of weights on a short route: they come in stages; all of these are whole, pairs of taps; or they stay.
+enum class Come : int { in_stages, in_whole_stages, never };
+
+// The same on a short route: without a question that the host has answered. So many matrix instructions along a row.
+template <class Kind, int steps, Come weights_come, int blocks = Kind::blocks>
 __device__ void accumulate_shortly(const ConvParams& p, const Shared& shared, const Class& c,
                                    const int (&offset)[blocks], Feed& feed, Open& open,
                                    float (&sums)[blocks][Kind::across / 2]) {
   const Operand inputs{shared.halo + feed.halo.place * p.slot_units, p.input_layout};
+  constexpr bool whole = weights_come == Come::in_whole_stages;
   const Operand weights{shared.weights, p.weight_layout};
   Listed places{p, inputs.place, c.listed};
   int left = c.taps;
@@ -201,13 +221,13 @@ __device__ void accumulate_shortly(const ConvParams& p, const Shared& shared, co
   };
   // The first product overwrites: known here, or zeros would be made for it.
   const auto multiply_first = [&](int taps) {
-    if (taps % 2 != 0)
+    if (!whole && taps % 2 != 0)
       multiply_taps<Kind, steps, 1>(p, inputs, weights, offset, places, open.tile, 0, sums);
     else
       multiply_taps<Kind, steps, 2>(p, inputs, weights, offset, places, open.tile, 0, sums);
     multiply_pairs((taps - 1) / 2);
   };
-  if constexpr (all_weights) {
+  if constexpr (weights_come == Come::never) {
     open.tile = shared.weights + c.weights;
     return multiply_first(left);
   }
@@ -215,7 +235,7 @@ __device__ void accumulate_shortly(const ConvParams& p, const Shared& shared, co
     open.behind = open.stage;
     open.stage = feed.stage.place;
     next_stage(p, shared, feed, open);
-    return min(left, p.stage_tiles);
+    return whole ? p.stage_tiles : min(left, p.stage_tiles);
   };
   const auto end_stage = [&] {
     left -= p.stage_tiles;
@@ -229,22 +249,26 @@ __device__ void accumulate_shortly(const ConvParams& p, const Shared& shared, co
   while (left > 0) {
     const int taps = begin_stage();
     multiply_pairs(taps / 2);
-    if (taps % 2 != 0) multiply_taps<Kind, steps, 1>(p, inputs, weights, offset, places, open.tile, 1, sums);
+    if (!whole && taps % 2 != 0) multiply_taps<Kind, steps, 1>(p, inputs, weights, offset, places, open.tile, 1, sums);
     end_stage();
   }
 }
 
-// f.operator()<steps, all_weights>() if the route is a short one; whether it is.
+// f.operator()<steps, Come>() if the route is a short one; whether it is.
 template <class F>
 __device__ bool with_route(int route, F&& f) {
   if (route == Route::two_steps_stay)
-    f.template operator()<2, true>();
+    f.template operator()<2, Come::never>();
+  else if (route == Route::four_steps_whole)
+    f.template operator()<4, Come::in_whole_stages>();
+  else if (route == Route::two_steps_whole)
+    f.template operator()<2, Come::in_whole_stages>();
   else if (route == Route::four_steps)
-    f.template operator()<4, false>();
+    f.template operator()<4, Come::in_stages>();
   else if (route == Route::two_steps)
-    f.template operator()<2, false>();
+    f.template operator()<2, Come::in_stages>();
   else if (route == Route::four_steps_stay)
-    f.template operator()<4, true>();
+    f.template operator()<4, Come::never>();
   else
     return false;
   return true;

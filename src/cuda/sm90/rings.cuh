@@ -18,8 +18,10 @@ struct Shared {
   __device__ std::uint32_t weights_empty(int stage) const {
     return barriers + (2 * most_slots + most_stages + stage) * 8;
   }
-  __device__ std::uint32_t staged_full() const { return barriers + 2 * (most_slots + most_stages) * 8; }
-  __device__ std::uint32_t staged_empty() const { return staged_full() + 8; }
+  __device__ std::uint32_t staged_full(int part = 0) const {
+    return barriers + (2 * (most_slots + most_stages) + part) * 8;
+  }
+  __device__ std::uint32_t staged_empty(int part = 0) const { return staged_full(most_staged + part); }
 };
 
 // Waits for the kernels before; whether some weight is not finite. By all threads of a warp.
@@ -38,13 +40,14 @@ __device__ inline bool must_be_careful(const ConvParams& p) {
 struct Memory {
   unsigned char *slots, *items, *places, *behind;
   Shared shared;
+  int stands_in = 0;  // of a writer in a consumer's place: its number less the consumer's
 
-  __device__ Memory(const ConvParams& p, int tile_bytes, int item_warps, int place_bytes = 0) {
+  __device__ Memory(const ConvParams& p, int tile_bytes, int warps, int place_bytes = 0) {
     unsigned char* const dynamic = dynamic_shared();
     slots = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
     unsigned char* const weights = slots + p.slots * p.slot_bytes;
     items = weights + p.stages * p.stage_tiles * tile_bytes;
-    places = items + (most_slots + item_warps) * item_bytes;
+    places = items + (most_slots + warps) * item_bytes;
     behind = places + place_bytes;
     shared = {place_of(shared_address(slots)), place_of(shared_address(weights)), shared_address(weights),
               shared_address(shared_words<barrier_bytes / 8>())};
@@ -62,23 +65,29 @@ struct Memory {
     forget(thread);
     return reinterpret_cast<Item*>(items) + most_slots + thread / warp_threads;
   }
-  // This thread's, of both blocks at most. Where there is one, the second is Folded's, for offsets.
+  // The consumer that this thread is, or whose place it takes; found again, as registers are short.
+  __device__ int consumer() const {
+    int thread = static_cast<int>(threadIdx.x) - stands_in;
+    forget(thread);
+    return thread;
+  }
+  // A consumer's, of both blocks at most. Where consumers fold, the second is theirs, for offsets.
   __device__ std::int64_t* place() const {
-    int thread = threadIdx.x;
-    forget(thread);
-    return reinterpret_cast<std::int64_t*>(places + warp_place_bytes) + thread * 2;
+    return reinterpret_cast<std::int64_t*>(places + warp_place_bytes) + consumer() * 2;
   }
-  // Where results are stored as vectors: what this warp's threads have of places is where they are exchanged, and
-  // before all of that is its one place.
-  __device__ unsigned char* vectors() const {
-    int thread = threadIdx.x;
-    forget(thread);
-    return places + warp_place_bytes + thread / warp_threads * vector_round;
-  }
+  // Where results are stored as vectors: a consumer warp's one place; and what its threads have of places, where they
+  // are exchanged.
   __device__ std::int64_t* warp_place() const {
+    return reinterpret_cast<std::int64_t*>(places) + consumer() / warp_threads;
+  }
+  __device__ unsigned char* vectors() const {
+    return places + warp_place_bytes + consumer() / warp_threads * vector_round;
+  }
+  // Of a writer's warp, which has the part of four of the consumers'.
+  __device__ unsigned char* many_vectors() const {
     int thread = threadIdx.x;
     forget(thread);
-    return reinterpret_cast<std::int64_t*>(places) + thread / warp_threads;
+    return places + warp_place_bytes + thread / warp_threads % group_warps * (group_warps * vector_round);
   }
 };
 
@@ -122,7 +131,7 @@ __device__ inline void hand_on_slot(const Shared& shared, int slot) {
 
 // By one thread, before any other uses them.
 __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_warps, int consumer_warps,
-                                     int writer_warps = 0) {
+                                     int staged = 0, int staging_threads = 0) {
   for (int i = 0; i < p.slots; ++i) {
     init_barrier(shared.halo_full(i), halo_warps * warp_threads);
     init_barrier(shared.halo_empty(i), consumer_warps);
@@ -131,9 +140,9 @@ __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, 
     init_barrier(shared.weights_full(i), 1);
     init_barrier(shared.weights_empty(i), consumer_warps);
   }
-  if (writer_warps > 0) {
-    init_barrier(shared.staged_full(), consumer_warps * warp_threads);
-    init_barrier(shared.staged_empty(), writer_warps);
+  for (int i = 0; i < staged; ++i) {
+    init_barrier(shared.staged_full(i), staging_threads);
+    init_barrier(shared.staged_empty(i), group_warps);
   }
   fence_barrier_init();
 }

@@ -50,10 +50,10 @@ struct Missing {
   int of;
 
   // Of block b of a warpgroup's. Found again for each phase: registers are short.
-  __device__ Missing(const ConvParams& p, const Item& item, int b, int blocks) : of(p.missing) {
+  __device__ Missing(const ConvParams& p, const Memory& memory, int b, int blocks) : of(p.missing) {
     if (of != 0) return;
-    int thread = threadIdx.x;
-    forget(thread);
+    const int thread = memory.consumer();
+    const Item& item = *memory.item();
     const int block = thread / group_threads * blocks + b, row = Sums<8>::row(0, thread);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
@@ -72,8 +72,7 @@ struct Missing {
 // for all tiles, in elements of the output, in shared memory: registers are short.
 template <int n, int blocks, bool vectors>
 __device__ void find_places(const ConvParams& p, const Memory& memory) {
-  int thread = threadIdx.x;
-  forget(thread);  // or what follows from it is kept
+  const int thread = memory.consumer();
   const int group = thread / group_threads, row = Sums<n>::row(0, thread), column = Sums<n>::column(0, thread);
   std::int64_t first = static_cast<std::int64_t>(row / 8) * p.results.group;
   if (vectors && p.vectors) {
@@ -96,7 +95,7 @@ class Writer {
         paired_(joint == 2 && p.paired) {
 #pragma unroll
     for (int b = 0; b < blocks; ++b) {
-      const int missing = Missing(p, *memory.item(), b, blocks).of + phase, next = missing + phase_bits(0, 0, 1);
+      const int missing = Missing(p, memory, b, blocks).of + phase, next = missing + phase_bits(0, 0, 1);
       to_[2 * b] = static_cast<E*>(p.to.data) + (memory.place()[b] + memory.item()->result + distance);
       to_[2 * b + 1] = ahead(to_[2 * b], p.results.group, 1);
 #pragma unroll

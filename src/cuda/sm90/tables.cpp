@@ -65,6 +65,9 @@ void place_taps(ConvParams& p, int joint) {
   if (!takes_short) return;
   if (p.all_weights)
     p.route = p.last_steps == 2 ? Route::two_steps_stay : Route::four_steps_stay;
+  else if (std::all_of(p.classes, p.classes + p.class_count,
+                       [&](const Class& c) { return p.stage_tiles % 2 == 0 && c.taps % p.stage_tiles == 0; }))
+    p.route = p.last_steps == 2 ? Route::two_steps_whole : Route::four_steps_whole;
   else
     p.route = p.last_steps == 2 ? Route::two_steps : Route::four_steps;
   int listed = 0;
@@ -78,6 +81,18 @@ void place_taps(ConvParams& p, int joint) {
       place += p.tap_step + (line ? c.line : 0) + (plane ? c.plane : 0);
     }
   }
+}
+
+bool place_pooled(ConvParams& p) {
+  if (p.taps + 2 * (p.class_count + 1) > most_placed) return false;
+  int places[most_placed] = {}, at = 0;
+  for (const Class* c = p.classes; c < p.classes + p.class_count; ++c) {
+    places[at++] = c->taps;
+    places[at++] = c->weights;
+    for (int tap = 0; tap < c->taps; ++tap) places[at++] = p.places[c->listed + tap];
+  }
+  std::ranges::copy(places, p.places);
+  return true;
 }
 
 void place_items(ConvParams& p, int count) {

@@ -12,6 +12,8 @@ void place_classes(ConvParams& params, bool joined);
 // The places of taps, in the order of Walk (products.cuh), and the route, where it is a short one. So many phases along
 // w are summed at once.
 void place_taps(ConvParams& params, int joint);
+// Before each class's places, its numbers, as Way::pooled takes them; false if there are too many.
+bool place_pooled(ConvParams& params);
 
 // What `count` items more are to a block that takes every count-th.
 void place_items(ConvParams& params, int count);

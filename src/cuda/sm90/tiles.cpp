@@ -45,7 +45,7 @@ int fixed_bytes(const Geometry& g, Way way) {
                      : way == Way::march ? march_staged_bytes(march_rows, g.columns)
                                          : 0;
   const Team team = team_of(way);
-  return shared_slack + (most_slots + team.item_warps()) * item_bytes + place_bytes_of(way) + chain + staged;
+  return shared_slack + (most_slots + team.warps()) * item_bytes + place_bytes_of(way) + chain + staged;
 }
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.

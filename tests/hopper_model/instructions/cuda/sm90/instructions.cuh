@@ -14,6 +14,8 @@ namespace convt::core::cuda::sm90 {
 
 inline void forget(int&) {}
 inline void forget(std::int64_t&) {}
+template <class T, int count>
+void keep_in_memory(T (&)[count]) {}
 
 template <class E>
 E* ahead(E* from, std::uint32_t step, std::uint32_t count) {
