@@ -170,7 +170,7 @@ __device__ void write_pooled(const ConvParams& p, Memory& memory) {
         results[0][0][4 * k + 2] = x.z;
         results[0][0][4 * k + 3] = x.w;
       }
-      release_staged(memory.shared, (group + pooled_buffers) % groups);
+      arrive(memory.shared.staged_empty((group + pooled_buffers) % groups));  // by every lane, as with slots
       finish<E, Centred>(p.behind, lines_in<n>(memory.behind, 1), p,
                          Results<n, 1, 1, true>{p, memory, p.classes[0].phase, p.classes[0].result}, results);
     }

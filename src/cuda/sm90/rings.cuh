@@ -131,7 +131,7 @@ __device__ inline void hand_on_slot(const Shared& shared, int slot) {
 
 // By one thread, before any other uses them.
 __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_warps, int consumer_warps,
-                                     int staged = 0, int staging_threads = 0) {
+                                     int staged = 0, int staging_threads = 0, int taking = group_warps) {
   for (int i = 0; i < p.slots; ++i) {
     init_barrier(shared.halo_full(i), halo_warps * warp_threads);
     init_barrier(shared.halo_empty(i), consumer_warps);
@@ -142,7 +142,7 @@ __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, 
   }
   for (int i = 0; i < staged; ++i) {
     init_barrier(shared.staged_full(i), staging_threads);
-    init_barrier(shared.staged_empty(i), group_warps);
+    init_barrier(shared.staged_empty(i), taking);
   }
   fence_barrier_init();
 }

@@ -26,9 +26,9 @@ __device__ inline void hand_on_staged(const Shared& shared, int& parity) {
   parity ^= 1;
 }
 // And of writers, behind what they have read.
-__device__ inline void release_staged(const Shared& shared, int part = 0) {
+__device__ inline void release_staged(const Shared& shared) {
   __syncwarp();
-  if (threadIdx.x % warp_threads == 0) arrive(shared.staged_empty(part));
+  if (threadIdx.x % warp_threads == 0) arrive(shared.staged_empty());
 }
 
 // What a thread of the writers takes of every channel: a few places, in elements of a channel's line and of the output.
