@@ -51,7 +51,7 @@ constexpr Team team_of(Way way, int columns = 64) {
                           : Team{2, 2, 136, 80, 1, 48};
   if (way == Way::wide) return {2, 2, 136, 80, 1, 48};
   if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
-  if (way == Way::pooled) return {4, 1, 88, 64, 1, 64};
+  if (way == Way::pooled) return {4, 1, 88, 72, 1, 56};
   return {2, 2, 176, 80};
 }
 static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::march)) &&
