@@ -108,8 +108,7 @@ __device__ void centre_at_once(const ShortChain& chain, float (&x)[joint][blocks
       mean[j][b][half] += v;
       squares[j][b][half] = fmaf(v, v, squares[j][b][half]);
     });
-    // All rows step by step: a shuffle's latency is what the others take.
-#pragma unroll
+#pragma unroll  // all rows step by step: a shuffle's latency is what the others take
   for (int lanes = 1; lanes <= 2; lanes *= 2)
     for_each_row<joint, blocks>([&](int j, int b, int half) {
       mean[j][b][half] += __shfl_xor_sync(~0U, mean[j][b][half], lanes);

@@ -129,7 +129,8 @@ __device__ inline void hand_on_slot(const Shared& shared, int slot) {
   arrive(shared.halo_full(slot));
 }
 
-// By one thread, before any other uses them.
+// By one thread, before any other uses them. staged: parts of results on their way; so many threads put one there, and
+// so many arrivals tell that it was taken.
 __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_warps, int consumer_warps,
                                      int staged = 0, int staging_threads = 0, int taking = group_warps) {
   for (int i = 0; i < p.slots; ++i) {
