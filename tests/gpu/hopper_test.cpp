@@ -58,6 +58,10 @@ const std::vector<std::string> shapes = {
     "3d channels=16->64 input=4x9x20 kernel=1x3x2 padding=0x1x1 | gelu",
     "3d channels=80->24 input=5x9x8 kernel=3 layout=channels_last",
     "2d batch=3 channels=64->96 input=5x9 kernel=2 stride=2 layout=channels_last | bias | relu",
+    "3d batch=2 channels=320->70 input=3x4x5 kernel=2 stride=2",
+    "2d channels=300->130 input=15x20 kernel=2 stride=2 | bias | relu",
+    "2d batch=2 channels=100->64 input=17x19 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
+    "3d channels=300->70 input=3x4x5 kernel=3x2x2 stride=3x2x4 | bias",
 };
 
 void check(const std::string& text, std::uint64_t seed, cudaStream_t stream) {
@@ -98,8 +102,9 @@ std::vector<std::string> tiles_of(const std::string& text) {
 TEST_F(Hopper, EveryTile) {
   const Stream stream;
   for (const std::string& mode : {modes[0], modes[2]})
-    for (const std::string shape : {"3d channels=32->24 input=9x20x35 kernel=3 padding=1",
-                                    "3d channels=16->32 input=9x17x33 kernel=3 stride=2 padding=1 | bias | relu"}) {
+    for (const std::string shape :
+         {"3d channels=32->24 input=9x20x35 kernel=3 padding=1", "2d channels=140->64 input=9x19 kernel=2 stride=2",
+          "3d channels=16->32 input=9x17x33 kernel=3 stride=2 padding=1 | bias | relu"}) {
       const std::string text = "conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2);
       const std::vector<std::string> tiles = tiles_of(text);
       EXPECT_GE(tiles.size(), 6U) << text;

@@ -47,7 +47,7 @@ std::string in_mode(const std::string& shape, const std::string& mode) {
 // Channels that fill rows and columns and that do not, one chunk and several, more than stay in shared memory; bands;
 // phases with and without taps; short chains and others; pools that fold and that do not; many tiles for a block; lines
 // of even and of odd length, and halo tiles whose lines begin at both; results that are stored as vectors; pools whose
-// results writers store, many tiles of a block.
+// results writers store, many tiles of a block; many chunks, of phases that are summed together.
 const std::vector<std::string> shapes = {
     "1d batch=3 channels=20->40 input=100 kernel=9 stride=4 padding=2 | bias | silu",
     "1d channels=1->1 input=1 kernel=1",
@@ -98,6 +98,10 @@ const std::vector<std::string> shapes = {
     "2d batch=3 channels=64->32 input=9x17 kernel=2 stride=2 layout=channels_last | max_pool(2) | relu",
     "2d batch=2 channels=32->32 input=19x40 kernel=2 stride=2 | max_pool(2) | max_pool(3) | sum",
     "2d batch=2 channels=48->24 input=11x40 kernel=3x5 padding=1x2 | bias | layer_norm(channels)",
+    "3d channels=150->40 input=3x4x6 kernel=2 stride=2 | bias | relu",
+    "2d batch=3 channels=100->64 input=7x9 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
+    "2d channels=520->64 input=5x9 kernel=2x3 stride=2x3 | instance_norm",
+    "3d channels=300->130 input=2x3x4 kernel=3x2x2 stride=3x2x4 | bias",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};
@@ -136,6 +140,7 @@ TEST(HopperModelTiles, AgreeWithTheReference) {
                                     "3d channels=8->24 input=3x9x16 kernel=2 stride=1x1x2 | layer_norm(channels)",
                                     "2d channels=8->32 input=9x24 kernel=2 stride=2 | max_pool(2)",
                                     "2d channels=32->32 input=9x24 kernel=3 stride=2 | max_pool(2)",
+                                    "2d channels=140->40 input=7x18 kernel=3 stride=2",
                                     "2d batch=2 channels=12->70 input=9x21 kernel=2x3 | bias | relu"}) {
       const std::string text = in_mode(shape, mode);
       const std::vector<std::string> tiles = tiles_of(text);

@@ -16,24 +16,42 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Weights that do not stay, by one thread.
-__device__ inline void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
+// Weights that do not stay, by one thread. So many neighbouring phases along w are summed together.
+template <int joint, bool cuts>
+__device__ void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
   const auto* const all = static_cast<const unsigned char*>(p.weights);
   Ring stage{p.stages};
-  Item item = item_at(p, blockIdx.x);
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item)) {
-    for_each_class(p, [&](const Class& c) {
-      const int tiles = c.taps * p.chunks;
-      const auto* const from = all + (static_cast<std::int64_t>(item.band) * p.taps + c.first) * p.chunks * tile_bytes;
-      for (int t = 0; t < tiles; t += p.stage_tiles) {
-        const int bytes = min(p.stage_tiles, tiles - t) * tile_bytes;
-        wait(shared.weights_empty(stage.place), stage.parity ^ 1);
-        arrive_expecting(shared.weights_full(stage.place), bytes);
-        copy_bulk(shared.weights_address + stage.place * p.stage_tiles * tile_bytes,
-                  from + static_cast<std::int64_t>(t) * tile_bytes, bytes, shared.weights_full(stage.place));
-        stage.next();
-      }
-    });
+  ItemShare share = cuts ? first_share(p) : ItemShare{0, 0, p.class_count, 0, 0};
+  Item item = item_at(p, cuts ? share.number : static_cast<int>(blockIdx.x));
+  // So many tiles, which are neighbours.
+  const auto stream = [&](const unsigned char* from, int tiles) {
+    for (; tiles > 0; tiles -= p.stage_tiles, from += p.stage_tiles * tile_bytes) {
+      const int bytes = min(p.stage_tiles, tiles) * tile_bytes;
+      wait(shared.weights_empty(stage.place), stage.parity ^ 1);
+      arrive_expecting(shared.weights_full(stage.place), bytes);
+      copy_bulk(shared.weights_address + stage.place * p.stage_tiles * tile_bytes, from, bytes,
+                shared.weights_full(stage.place));
+      stage.next();
+    }
+  };
+  int i = blockIdx.x;
+  bool more = true;
+  while (more) {
+    const auto* const band = all + static_cast<std::int64_t>(item.band) * p.taps * p.chunks * tile_bytes;
+    for (int number = share.first; number < share.end;) {
+      const int there = joint_phases<joint>(p, number);
+      // Of joint phases chunk by chunk, as consumers need them.
+      for (int chunk = 0; chunk < (joint == 1 ? 1 : p.chunks); ++chunk)
+        for (int j = 0; j < there; ++j) {
+          const Class& c = p.classes[number + j];
+          stream(band + (c.first * p.chunks + chunk * c.taps) * static_cast<std::int64_t>(tile_bytes),
+                 joint == 1 ? c.taps * p.chunks : c.taps);
+        }
+      number += there;
+    }
+    i += static_cast<int>(gridDim.x);
+    more = cuts ? share.more > 0 : i < p.items;
+    cuts ? go_on(p, item, share) : step_on(p, item);
   }
 }
 
@@ -41,18 +59,32 @@ __device__ inline void stream_weights(const ConvParams& p, const Shared& shared,
 template <class Kind, int warps>
 __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
   constexpr Team team = Kind::team;
-  constexpr int loads = team.producer_registers < 80 ? 16 : 32;  // that a thread has under way
+  constexpr int loads = loads_of(team);
   Ring slot{p.slots};
   Filler filler{static_cast<int>(threadIdx.x) - team.consumers * group_threads, warps * warp_threads};
-  keep_item(item_at(p, blockIdx.x), memory.item());  // registers are short
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x, keep_next_item(p, memory.item())) {
-    const Corner corner = corner_of(p, *memory.item());
-    for (int left = Kind::wide ? 1 : p.fills; left > 0; --left)  // 1: of one phase; known, as registers are short
-      fill_box<typename Kind::Element, loads>(p, memory.shared, corner, memory.slots, slot, filler, [&](int first) {
-        if (threadIdx.x / warp_threads == team.consumer_warps())  // the first of these warps tells consumers
-          keep_with_result(p, *memory.item(), memory.item_of(first));
-      });
+  // What it works on is in memory: registers are short.
+  int number = blockIdx.x;
+  if constexpr (Kind::cuts) {
+    keep_share(first_share(p), memory.share());
+    number = memory.share()->number;
   }
+  keep_item(item_at(p, number), memory.item());
+  int i = blockIdx.x;
+  do {
+    const Item& item = *memory.item();
+    const auto tell = [&](int first) {
+      if (threadIdx.x / warp_threads != team.consumer_warps()) return;  // the first of these warps tells consumers
+      keep_with_result(p, item, memory.item_of(first));
+      if constexpr (Kind::cuts) keep_share(*memory.share(), memory.share_of(first));
+    };
+    int times = 1;  // of one phase, or it stays
+    if constexpr (Kind::cuts) times = fills_of<Kind::joint>(p, memory.share()->first, memory.share()->end);
+    if constexpr (Kind::folds) times = fills_of<1>(p, 0, p.class_count);
+    fill_box<typename Kind::Element, loads, Kind::cuts || Kind::folds>(p, memory.shared, corner_of(p, item),
+                                                                       memory.slots, slot, filler, times, tell);
+    keep_next<Kind::cuts>(p, memory);
+    i += static_cast<int>(gridDim.x);
+  } while (Kind::cuts ? memory.share()->more >= 0 : i < p.items);
 }
 
 template <int n, int blocks>
@@ -79,22 +111,33 @@ __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int nu
   constexpr int n = Kind::columns, blocks = Kind::blocks;
   using Places = std::conditional_t<Kind::wide, PositionsAsColumns, PositionsAsRows<n>>;
   const Shared& shared = memory.shared;
+  if (shared.careful) {
 #pragma unroll
-  for (int j = 0; j < joint; ++j) {
-    const Class c = uniform(p.classes[number + j]);
-    const bool occurs = j == 0 || j < there;
-    if (shared.careful && occurs) {
+    for (int j = 0; j < joint; ++j) {
       const Item item = *memory.item();  // or its address is kept for a call that hardly ever comes
+      const int own = number + (j < there ? j : 0), phase = p.classes[own].phase;
       accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(
-          p, item, number + j, phase_along(c.phase, 0), phase_along(c.phase, 1), phase_along(c.phase, 2), sums[j]);
-      if (!p.resident && c.taps > 0) pass_chunks(p, shared, feed.halo);
-    } else if (!occurs || c.taps == 0) {
-      clear<Kind::across, blocks>(sums[j]);
-    } else {
-      accumulate<Kind>(p, shared, c, offset, feed, open, sums[j]);
-      multiply_wait<0>();
+          p, item, own, phase_along(phase, 0), phase_along(phase, 1), phase_along(phase, 2), sums[j]);
     }
+    if (!p.resident && has_taps(p, number, there)) pass_chunks(p, shared, feed.halo);
+    return;
   }
+  if constexpr (joint == 1) {
+    const Class c = uniform(p.classes[number]);
+    if (c.taps == 0) return clear<Kind::across, blocks>(sums[0]);
+    accumulate<Kind>(p, shared, c, offset, feed, open, sums[0]);
+  } else {
+#pragma unroll
+    for (int j = 0; j < joint; ++j) {
+      if (j < there && p.classes[number + j].taps > 0)
+        leave_open(sums[j]);
+      else
+        clear<Kind::across, blocks>(sums[j]);
+    }
+    if (!has_taps(p, number, there)) return;
+    accumulate_joint<Kind, joint>(p, shared, number, there, offset, feed, open, sums);
+  }
+  multiply_wait<0>();
 }
 // The same; `route` is ConvParams::route, or `any`.
 template <class Kind, int joint>
@@ -105,7 +148,7 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int route,
   feed.halo = uniform(feed.halo);
   feed.stage = uniform(feed.stage);
   Open open;
-  if constexpr (!Kind::wide) {  // that has one phase, whose box does not stay
+  if constexpr (!Kind::wide && Kind::way != Way::deep) {  // of one phase, whose box does not stay; of many chunks
     const bool shortly = with_route(route, [&]<int steps, Come come>() {
 #pragma unroll
       for (int j = 0; j < joint; ++j) {
@@ -128,11 +171,11 @@ template <class Kind>
 __device__ __forceinline__ void run_phases(const ConvParams& p, int route, const int (&offset)[Kind::blocks],
                                            Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
-  int number = 0;
+  int number = p.item_shares == 1 ? 0 : uniform(memory.share()->first);
 #pragma unroll 1
   do {
     const Class& c = p.classes[number];
-    const int there = joint == 1 ? 1 : min(joint, p.phases[2] - phase_along(c.phase, 2));
+    const int there = joint_phases<joint>(p, number);
     float sums[joint][blocks][Kind::across / 2];
     sum_phases<Kind, joint>(p, memory, route, number, there, offset, feed, sums);
     if constexpr (Kind::way == Way::strip)
@@ -141,7 +184,8 @@ __device__ __forceinline__ void run_phases(const ConvParams& p, int route, const
       finish<typename Kind::Element, Shifted>(p.quick, lines_in<n>(memory.behind), p,
                                               Results<n, joint, blocks>{p, memory, c.phase, c.result}, sums);
     number += there;
-  } while (number < p.class_count);
+    // What an item has is found again, and only where some are cut: registers are short, and memory waits for products.
+  } while (p.item_shares == 1 ? number < p.class_count : __any_sync(~0U, number < memory.share()->end));
 }
 
 // into(sums), of phase after phase, on a short route where weights come in stages. What it does with them is known, and
@@ -229,14 +273,21 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
   forget(route);
   if constexpr (Kind::way != Way::strip && !Kind::wide)
     find_places<Kind::columns, blocks, Kind::folds && sizeof(typename Kind::Element) == 2>(p, memory);
-  int band = -1;  // whose lines are there
   [[maybe_unused]] int staged = 0;
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
-    wait_for_tile(p, shared, feed);
-    keep_item(*memory.item_of(feed.halo.place), memory.item());
+  constexpr WhichChains chains = Kind::folds ? both_chains : first_chain;
+  const auto fill = [&](int band, int before) {  // before: whose lines are there
     if constexpr (Kind::way != Way::strip)
-      fill_lines<Kind::columns, Kind::team.first_producer()>(p, uniform(memory.item()->band), band, memory.behind,
-                                                             Kind::folds ? both_chains : first_chain);
+      fill_lines<Kind::columns, Kind::team.first_producer()>(p, band, before, memory.behind, chains);
+  };
+  if (p.bands == 1) fill(0, -1);
+  if (p.bands > 1) keep_item({0, -1, {0, 0, 0}, 0}, memory.item());
+  int i = blockIdx.x;
+  do {
+    wait_for_tile(p, shared, feed);
+    const int before = p.bands == 1 ? 0 : uniform(memory.item()->band);
+    keep_item(*memory.item_of(feed.halo.place), memory.item());
+    if constexpr (Kind::cuts) keep_share(*memory.share_of(feed.halo.place), memory.share());
+    if (p.bands > 1) fill(uniform(memory.item()->band), before);
     if constexpr (Kind::folds)
       run_folded<Kind>(p, route, offset, feed, memory);
     else if constexpr (Kind::wide)
@@ -244,7 +295,8 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
     else
       run_phases<Kind>(p, route, offset, feed, memory);
     if (p.resident) release_tile(p, shared, feed);
-  }
+    i += static_cast<int>(gridDim.x);
+  } while (Kind::cuts ? __any_sync(~0U, memory.share()->more > 0) : i < p.items);
 }
 
 template <class Kind>
@@ -253,7 +305,7 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
   constexpr int streamer = team.first_writer() - warp_threads;  // the first thread of the producers' last warp
   const int tile_bytes = Kind::columns * p.row_bytes;
   const bool all = all_fill(Kind::way, p.all_weights);
-  Memory memory(p, tile_bytes, team.warps(), Kind::place_bytes);
+  Memory memory(p, tile_bytes, team.warps(), Kind::place_bytes, Kind::cuts);
   Shared& shared = memory.shared;
   if (threadIdx.x == 0)
     init_barriers(p, shared, team.halo_warps(all), team.consumer_warps(), Kind::pools ? team.consumers : team.writers,
@@ -274,7 +326,7 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
     else if (threadIdx.x < streamer)
       fill_halos<Kind, team.halo_warps(false)>(p, memory);
     else if (!p.all_weights && !must_be_careful(p) && threadIdx.x == streamer)
-      stream_weights(p, shared, tile_bytes);
+      stream_weights<Kind::joint, Kind::cuts>(p, shared, tile_bytes);
   } else {
     shared.careful = must_be_careful(p);
     take_registers<team.consumer_registers>();

@@ -425,10 +425,12 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.results = result_steps(p, job.pool != nullptr, g_.columns);
   p.missing = missing_everywhere(p);
   p.chain = job.chain;
-  const std::int64_t parts = std::int64_t{p.items} * (tile.way == Way::march ? p.axis[0].size : 1);
-  const auto grid = static_cast<int>(std::min<std::int64_t>(parts, device_.multiprocessors));
   place_classes(p, tile.way == Way::march);
-  if (tile.way != Way::march) place_taps(p, tile.way == Way::paired ? 2 : 1);
+  const bool few = p.items < most_cut_rounds * device_.multiprocessors;
+  const std::int64_t shares = cut_items(p, few && cuts_items(tile.way));
+  const std::int64_t parts = tile.way == Way::march ? std::int64_t{p.items} * p.axis[0].size : shares;
+  const auto grid = static_cast<int>(std::min<std::int64_t>(parts, device_.multiprocessors));
+  if (tile.way != Way::march && tile.way != Way::deep) place_taps(p, joint_of(tile.way));
   place_items(p, grid);
   Way way = tile.way;
   int shared = tile.shared;

@@ -69,7 +69,7 @@ class Sm90Engine : public Engine {
     const std::vector<Tile> folded = tiles_in({Way::folded});
     choice.folded = folded.front();
     choice.narrow = tiles_in({pairs ? Way::paired : Way::single}).front();
-    const std::vector<Tile> tiles = tiles_in({pairs ? Way::paired : Way::single, Way::march, Way::wide});
+    const std::vector<Tile> tiles = tiles_in({pairs ? Way::paired : Way::single, Way::deep, Way::march, Way::wide});
     if (none.rejection.empty()) none.rejection = tiles.front().rejection;
     if (!none.rejection.empty()) return {none};
     choice.quick = tiles.front();

@@ -238,12 +238,14 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
   }
 }
 
-// All chunks of a box, each to the ring's next slot; tell(slot), before the first one is handed on.
-template <class E, int loads, class Tell>
+// All chunks of a box, so many times (`again`: perhaps more than once), each to the ring's next slot; tell(slot),
+// before the first one is handed on.
+template <class E, int loads, bool again, class Tell>
 __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner& corner, unsigned char* slots,
-                         Ring& slot, Filler& filler, const Tell& tell) {
+                         Ring& slot, Filler& filler, int times, const Tell& tell) {
   const auto open = [&] { wait(shared.halo_empty(slot.place), slot.parity ^ 1); };
-  for (int chunk = 0; chunk < p.chunks; ++chunk) {
+  for (int left = times * p.chunks; left > 0; --left) {
+    const int chunk = p.chunks - 1 - (again ? (left - 1) % p.chunks : left - 1);  // not kept: registers are short
     unsigned char* const to = slots + slot.place * p.slot_bytes;
     const bool full = (chunk + 1) * p.row_bytes <= p.in_channels * static_cast<int>(sizeof(E));
     with_pixels<E>(p, [&]<int pixels>() {

@@ -15,7 +15,8 @@ struct KernelKind {
   static constexpr Way way = which;
   static constexpr Team team = team_of(which, n);
   static constexpr bool wide = which == Way::wide, pools = which == Way::pooled, folds = which == Way::folded;
-  static constexpr int columns = n, blocks = blocks_of(which), joint = which == Way::paired ? 2 : 1;
+  static constexpr int columns = n, blocks = blocks_of(which), joint = joint_of(which);
+  static constexpr bool cuts = cuts_items(which);
   static constexpr int place_bytes = place_bytes_of(which);
   static constexpr int across = wide ? wide_positions : n;  // of a matrix instruction
 };
@@ -46,6 +47,9 @@ void launch_columns(Way way, const ConvParams& params, const Launch& how) {
       return launch_kind<KernelKind<E, format, n, Way::single>>(params, how);
     case Way::paired:
       return launch_kind<KernelKind<E, format, n, Way::paired>>(params, how);
+    case Way::deep:
+      if constexpr (can_deepen(n)) return launch_kind<KernelKind<E, format, n, Way::deep>>(params, how);
+      break;
     case Way::folded:
       if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::folded>>(params, how);
       break;

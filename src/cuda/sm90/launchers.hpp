@@ -15,6 +15,7 @@ enum class Way : int {
   strip,   // the chain runs in shared memory: any chain
   single,  // one phase along w at a time
   paired,  // two neighbouring phases along w at a time
+  deep,    // the same, where chunks of channels are many: half the consumers, of two blocks each, and more producers
   folded,  // all phases of a position, one after the other, into one result
   pooled,  // the same, of a fold that the kernel knows, where all weights stay; writers do the rest: pooled.cuh
   march,   // three neighbouring outputs along an axis at a time: march.cuh
@@ -52,12 +53,13 @@ constexpr Team team_of(Way way, int columns = 64) {
   if (way == Way::wide) return {2, 2, 136, 80, 1, 48};
   if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
   if (way == Way::pooled) return {4, 1, 88, 72, 1, 56};
-  return {2, 2, 176, 80};
+  return {2, 2, 176, 80};  // strip, single, deep
 }
 static_assert(has_registers(team_of(Way::strip)) && has_registers(team_of(Way::march)) &&
               has_registers(team_of(Way::march, 24)) && has_registers(team_of(Way::march, 8)) &&
               has_registers(team_of(Way::single)) && has_registers(team_of(Way::paired)) &&
-              has_registers(team_of(Way::pooled)) && has_registers(team_of(Way::wide)));
+              has_registers(team_of(Way::deep)) && has_registers(team_of(Way::pooled)) &&
+              has_registers(team_of(Way::wide)));
 inline constexpr Team pooled_team = team_of(Way::pooled);
 // More of shared memory than Way::folded takes.
 constexpr int pooled_bytes(int columns) {
@@ -66,9 +68,20 @@ constexpr int pooled_bytes(int columns) {
 }
 constexpr bool can_march(int columns) { return columns <= 32; }  // three times as many must fit the registers
 constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
+// Fewer would be kernels for few cases.
+constexpr bool can_deepen(int columns) { return columns == 32 || columns == 64; }
+// Neighbouring phases along w whose sums a warpgroup has at a time.
+constexpr int joint_of(Way way) { return way == Way::paired || way == Way::deep ? 2 : 1; }
+// Whether items may be cut.
+CONVT_FN constexpr bool cuts_items(Way way) {
+  return way == Way::strip || way == Way::single || way == Way::paired || way == Way::deep;
+}
+// That a producer's thread has under way.
+CONVT_FN constexpr int loads_of(const Team& team) { return team.producer_registers < 80 ? 16 : 32; }
 // Of shared memory: where the results of consumers' blocks go, by warp and by thread, two at most.
 constexpr int place_bytes_of(Way way) {
-  const bool stores = way == Way::single || way == Way::paired || way == Way::folded || way == Way::pooled;
+  const bool stores =
+      way == Way::single || way == Way::paired || way == Way::deep || way == Way::folded || way == Way::pooled;
   return stores ? warp_place_bytes + team_of(way).consumer_warps() * vector_round : 0;
 }
 static_assert(team_of(Way::folded).consumer_warps() * static_cast<int>(sizeof(std::int64_t)) <= warp_place_bytes);
@@ -76,10 +89,11 @@ static_assert(pooled_team.consumer_warps() == group_warps * group_warps);  // ri
 static_assert(vector_round == warp_threads * 2 * static_cast<int>(sizeof(std::int64_t)));
 // Whether all producers fill halo tiles. Elsewhere registers are too short for both.
 CONVT_FN constexpr bool all_fill(Way way, bool all_weights) {
-  return (way == Way::folded || way == Way::pooled || way == Way::single || way == Way::strip) && all_weights;
+  return (way == Way::folded || way == Way::pooled || way == Way::single || way == Way::deep || way == Way::strip) &&
+         all_weights;
 }
 constexpr int positions_of(Way way) { return way == Way::wide ? wide_positions : block_rows; }  // of a block
-constexpr int blocks_of(Way way) { return way == Way::single || way == Way::march ? 2 : 1; }
+constexpr int blocks_of(Way way) { return way == Way::single || way == Way::deep || way == Way::march ? 2 : 1; }
 
 void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launch& how);

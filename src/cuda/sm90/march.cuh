@@ -64,7 +64,7 @@ __device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned 
   Ring slot{p.slots};
   for_each_march(p, [&](const March& march) {
     const Inputs inputs(p.axis[0], march);
-    const Share<E, pixels, parts> share(p, corner_of(p, tile_at(p, march.tile)));
+    const Share<E, pixels, parts> share(p, corner_of(p, item_at(p, march.tile)));
     if (inputs.count > 0) PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot).fill(inputs.first, inputs.count);
   });
   return true;
@@ -79,10 +79,10 @@ __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned 
   Filler filler{static_cast<int>(threadIdx.x) - march_team.consumers * group_threads, march_fillers};
   for_each_march(p, [&](const March& march) {
     const Inputs inputs(p.axis[0], march);
-    Corner corner = corner_of(p, tile_at(p, march.tile));
+    Corner corner = corner_of(p, item_at(p, march.tile));
     corner.at[0] = inputs.first;
     for (int i = 0; i < inputs.count; ++i, ++corner.at[0])
-      fill_box<E, loads>(p, shared, corner, slots, slot, filler, [](int) {});
+      fill_box<E, loads, false>(p, shared, corner, slots, slot, filler, 1, [](int) {});
   });
 }
 
@@ -230,7 +230,7 @@ __device__ void write_planes(const ConvParams& p, const Memory& memory) {
   static_assert(rows % group_threads == 0 && n % RowsOfPlanes<To, 1>::at_once == 0);
   int parity = 0;
   for_each_march(p, [&](const March& march) {
-    RowsOfPlanes<To, rows / group_threads> own(p, tile_at(p, march.tile), march.first);
+    RowsOfPlanes<To, rows / group_threads> own(p, item_at(p, march.tile), march.first);
 #pragma unroll 1
     for (int z = march.first; z < march.end; ++z, parity ^= 1) {
       wait(memory.shared.staged_full(), parity);
@@ -277,7 +277,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
   fill_lines<n, march_team.first_producer()>(p, 0, band, memory.behind, first_chain);
   if (!shared.careful) wait_together(shared.weights_full(0), 0);
   for_each_march(p, [&](const March& march) {
-    keep_item(tile_at(p, march.tile), memory.item());
+    keep_item(item_at(p, march.tile), memory.item());
     float sums[blocks][all / 2];
     clear<all, blocks>(sums);
     const auto leave = [&](int z) {  // the output plane that no other input plane belongs to

@@ -13,7 +13,7 @@ namespace convt::core::cuda::sm90 {
 
 inline constexpr int most_stride = 4, most_classes = most_stride * most_stride * most_stride;
 inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
-inline constexpr int item_bytes = 32;                           // of shared memory: what a warp works on
+inline constexpr int item_bytes = 32, share_bytes = 32;         // of shared memory: what a warp works on
 inline constexpr int vector_round = warp_threads * 16;          // bytes that a warp exchanges at once: vectors.cuh
 inline constexpr int warp_place_bytes = 128;                    // where each of 16 warps' results go
 inline constexpr int step_bytes = 32;                           // of a row, for one matrix instruction
@@ -189,7 +189,14 @@ struct ConvParams {
   int groups = 1, last_groups = 1, plane_groups = 1;
   int bands = 1;                 // of output channels
   int items = 1;                 // tiles of all images x bands
-  int band_step = 0;             // from a block's item to its next
+  int whole_items = 0;           // the first ones: as many for each block,
+  int whole_each = 0;            // so many
+  int share_classes = 1;         // of a share, where items are cut
+  int item_shares = 1;           // of an item
+  int shares = 0;                // of all items that are cut, for each block;
+  int more_shares = 0;           // so many blocks have one more
+  int item_step = 1;             // from a block's whole item to its next;
+  int band_step = 0;             // the same in bands
   ItemStep item_steps[2];        // the second one where the bands' number passes its end
   int phases[3] = {1, 1, 1};     // of each axis, that occur; counted from that of the box's first output
   int class_count = 1;           // all of them
@@ -216,7 +223,6 @@ struct ConvParams {
   int slots = 1, slot_bytes = 0;      // of halo chunks
   int stages = 1, stage_tiles = 1;    // of weights; weight tiles of one stage
   bool resident = true;               // slots hold all chunks of a tile until its last phase
-  int fills = 1;                      // of the slots with a tile: one, or one for each phase that has taps
   bool all_weights = false;           // all weights are one stage, and stay
   bool paired = false;                // outputs of two neighbouring phases are stored as one
   bool vectors = false;               // folded results are stored 16 bytes at a time: vectors.cuh

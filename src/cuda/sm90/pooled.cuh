@@ -154,7 +154,7 @@ __device__ void write_pooled(const ConvParams& p, Memory& memory) {
   int band = -1, parity = 0;
   fill_lines<n, group_threads, 2>(p, 0, band, memory.behind, second_chain);
   Item item = item_at(p, blockIdx.x);
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item), parity ^= 1) {
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, step_on(p, item), parity ^= 1) {
     keep_with_result(p, item, memory.item());
 #pragma unroll 1
     for (int group = 0; group < groups; ++group) {

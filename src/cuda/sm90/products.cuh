@@ -134,12 +134,12 @@ __device__ void multiply_taps(const ConvParams& p, const Operand& inputs, const 
   multiply_commit();
 }
 
-// The products of one chunk of channels. Taps come in runs, of those that one stage has weights for: what waits and
-// what is released is left to their ends.
+// The products of one chunk of channels, which is in this slot; they are under way when it returns. Taps come in runs,
+// of those that one stage has weights for: what waits and what is released is left to their ends.
 template <class Kind, int steps, int blocks = Kind::blocks>
 __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Class& c, const int (&offset)[blocks],
-                               Feed& feed, Open& open, float (&sums)[blocks][Kind::across / 2]) {
-  const Operand inputs{shared.halo + feed.halo.place * p.slot_units, p.input_layout};
+                               int slot, Feed& feed, Open& open, float (&sums)[blocks][Kind::across / 2]) {
+  const Operand inputs{shared.halo + slot * p.slot_units, p.input_layout};
   const Operand weights{shared.weights, p.weight_layout};
   Walk walk(p, c, inputs.place + c.place);
   for (int left = c.taps; left > 0;) {
@@ -193,12 +193,38 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   Ring tile = feed.halo;
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     if (!p.resident) wait_together(shared.halo_full(feed.halo.place), feed.halo.parity);
-    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.steps,
-               [&]<int steps>() { multiply_chunk<Kind, steps>(p, shared, c, offset, feed, open, sums); });
+    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.steps, [&]<int steps>() {
+      multiply_chunk<Kind, steps>(p, shared, c, offset, feed.halo.place, feed, open, sums);
+    });
     if (!p.resident) open.slot = feed.halo.place;
     feed.halo.next();
   }
   if (p.resident) feed.halo = tile;
+}
+
+// The same of joint phases, chunk by chunk: each is there once for all of them. Some class has taps, and each chunk's
+// weights begin with a stage.
+template <class Kind, int joint, int blocks = Kind::blocks>
+__device__ void accumulate_joint(const ConvParams& p, const Shared& shared, int number, int there,
+                                 const int (&offset)[blocks], Feed& feed, Open& open,
+                                 float (&sums)[joint][blocks][Kind::across / 2]) {
+  Ring slot = feed.halo;
+  for (int chunk = 0; chunk < p.chunks; ++chunk, slot.next()) {
+    if (!p.resident) wait_together(shared.halo_full(slot.place), slot.parity);
+#pragma unroll
+    for (int j = 0; j < joint; ++j) {
+      const Class c = uniform(p.classes[number + j]);
+      if (j >= there || c.taps == 0) continue;
+      open.tile = shared.weights + c.weights + chunk * c.taps * p.tile_units;
+      open.left = p.all_weights ? c.taps : 0;
+      open.add = chunk;
+      with_steps(chunk + 1 == p.chunks ? p.last_steps : p.steps, [&]<int steps>() {
+        multiply_chunk<Kind, steps>(p, shared, c, offset, slot.place, feed, open, sums[j]);
+      });
+    }
+    if (!p.resident) open.slot = slot.place;
+  }
+  if (!p.resident) feed.halo = slot;
 }
 
 // What is known of weights on a short route: they come in stages; all of these are whole, pairs of taps; or they stay.

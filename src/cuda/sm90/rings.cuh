@@ -38,16 +38,17 @@ __device__ inline bool must_be_careful(const ConvParams& p) {
 
 // A block's shared memory: halo slots, stages of weights, items, places of results, and what is behind.
 struct Memory {
-  unsigned char *slots, *items, *places, *behind;
+  unsigned char *slots, *items, *shares, *places, *behind;
   Shared shared;
   int stands_in = 0;  // of a writer in a consumer's place: its number less the consumer's
 
-  __device__ Memory(const ConvParams& p, int tile_bytes, int warps, int place_bytes = 0) {
+  __device__ Memory(const ConvParams& p, int tile_bytes, int warps, int place_bytes = 0, bool cuts = false) {
     unsigned char* const dynamic = dynamic_shared();
     slots = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
     unsigned char* const weights = slots + p.slots * p.slot_bytes;
     items = weights + p.stages * p.stage_tiles * tile_bytes;
-    places = items + (most_slots + warps) * item_bytes;
+    shares = items + (most_slots + warps) * item_bytes;
+    places = shares + (cuts ? (most_slots + warps) * share_bytes : 0);
     behind = places + place_bytes;
     shared = {place_of(shared_address(slots)), place_of(shared_address(weights)), shared_address(weights),
               shared_address(shared_words<barrier_bytes / 8>())};
@@ -64,6 +65,13 @@ struct Memory {
     int thread = threadIdx.x;
     forget(thread);
     return reinterpret_cast<Item*>(items) + most_slots + thread / warp_threads;
+  }
+  // The same of what the block has of an item, where items may be cut.
+  __device__ ItemShare* share_of(int slot) const { return reinterpret_cast<ItemShare*>(shares) + slot; }
+  __device__ ItemShare* share() const {
+    int thread = threadIdx.x;
+    forget(thread);
+    return reinterpret_cast<ItemShare*>(shares) + most_slots + thread / warp_threads;
   }
   // The consumer that this thread is, or whose place it takes; found again, as registers are short.
   __device__ int consumer() const {
@@ -97,10 +105,29 @@ __device__ inline void keep_item(const Item& item, Item* to) {
   if (threadIdx.x % warp_threads == 0) *to = item;
   __syncwarp();
 }
-__device__ inline void keep_next_item(const ConvParams& p, Item* to) {
-  Item item = *to;
-  go_on(p, item);
-  keep_item(item, to);
+__device__ inline void keep_share(const ItemShare& share, ItemShare* to) {
+  __syncwarp();
+  if (threadIdx.x % warp_threads == 0) *to = share;
+  __syncwarp();
+}
+// By all threads of a warp: what it works on is the next one. cuts: items may be cut.
+template <bool cuts>
+__device__ void keep_next(const ConvParams& p, const Memory& memory) {
+  Item item = *memory.item();
+  if (!cuts) {
+    step_on(p, item);
+    return keep_item(item, memory.item());
+  }
+  ItemShare share = *memory.share();
+  if (share.number + p.item_step < p.whole_items) {
+    go_on(p, item, share);
+    keep_item(item, memory.item());
+    keep_share(share, memory.share());
+  } else {  // seldom: in memory, as registers are short
+    __syncwarp();
+    if (threadIdx.x % warp_threads == 0) go_on(p, *memory.item(), *memory.share());
+    __syncwarp();
+  }
 }
 // Also where its results go.
 __device__ inline void keep_with_result(const ConvParams& p, Item item, Item* to) {

@@ -142,9 +142,12 @@ class Writer {
 
   template <class Put>
   __device__ void write(int i, bool ragged, const Put& put_one) const {
-    int channels = channels_;
-    if (ragged) forget(channels);  // or what each group of columns takes of it is kept from phase to phase
-    const int own = channels - Sums<n>::column(0);
+    int channels = channels_, thread = threadIdx.x;
+    if (ragged) {  // or what each group of columns takes of them is kept from phase to phase
+      forget(channels);
+      forget(thread);
+    }
+    const int own = channels - Sums<n>::column(0, thread);
 #pragma unroll
     for (int k = 0; k < 2; ++k)
 #pragma unroll

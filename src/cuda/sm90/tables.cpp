@@ -27,7 +27,6 @@ void place_classes(ConvParams& p, bool joined) {
   const auto step = [&](int a) { return -static_cast<int>(p.axis[a].taps.shift_step); };
   for (int a = 0; a < 3; ++a) p.phases[a] = std::min(p.axis[a].stride, p.axis[a].size);
   p.tap_step = step(2) * units;
-  p.fills = 0;
   Class* to = p.classes;
   for (int d = 0; d < p.phases[0]; ++d)
     for (int h = 0; h < p.phases[1]; ++h)
@@ -46,15 +45,14 @@ void place_classes(ConvParams& p, bool joined) {
         c.line = step(1) * line - p.tap_step * c.along_w;
         c.plane = step(0) * plane - step(1) * line * c.along_h;
         c.result = d * p.to.step.d + h * p.to.step.h + w * p.to.step.w;
-        p.fills += p.resident ? 0 : c.taps != 0 ? 1 : 0;
         *to++ = c;
       }
   p.class_count = static_cast<int>(to - p.classes);
-  if (!p.resident && p.fills == 0) {  // nothing is multiplied; but producers tell which items there are
+  const bool any = std::any_of(p.classes, to, [](const Class& c) { return c.taps > 0; });
+  if (!p.resident && !any) {  // nothing is multiplied; but producers tell which items there are
     p.resident = true;
     p.chunks = 1;
   }
-  if (p.resident) p.fills = 1;
 }
 
 void place_taps(ConvParams& p, int joint) {
@@ -95,10 +93,28 @@ bool place_pooled(ConvParams& p) {
   return true;
 }
 
-void place_items(ConvParams& p, int count) {
-  p.band_step = count % p.bands;
+std::int64_t cut_items(ConvParams& p, bool cuts) {
+  // Each share has a box, whose producers tell of it.
+  for (int number = 0; cuts && number < p.class_count; number += p.phases[2]) {
+    int taps = 0;
+    for (int w = 0; w < p.phases[2]; ++w) taps += p.classes[number + w].taps;
+    cuts = p.resident || taps > 0;
+  }
+  p.share_classes = cuts ? p.phases[2] : p.class_count;
+  p.item_shares = p.class_count / p.share_classes;
+  return std::int64_t{p.items} * p.item_shares;
+}
+
+void place_items(ConvParams& p, int blocks) {
+  p.whole_each = p.items / blocks;
+  p.whole_items = p.whole_each * blocks;
+  const int shares = (p.items - p.whole_items) * p.item_shares;
+  p.shares = shares / blocks;
+  p.more_shares = shares % blocks;
+  p.item_step = blocks;
+  p.band_step = blocks % p.bands;
   for (int over = 0; over < 2; ++over) {
-    int tiles = count / p.bands + over;
+    int tiles = blocks / p.bands + over;
     for (int a = 2; a >= 0; --a) {
       p.item_steps[over].tile[a] = tiles % p.axis[a].tiles;
       tiles /= p.axis[a].tiles;

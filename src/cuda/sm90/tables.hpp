@@ -15,8 +15,11 @@ void place_taps(ConvParams& params, int joint);
 // Before each class's places, its numbers, as Way::pooled takes them; false if there are too many.
 bool place_pooled(ConvParams& params);
 
-// What `count` items more are to a block that takes every count-th.
-void place_items(ConvParams& params, int count);
+// How items can be cut into shares: by phases of the first two axes, if that is asked for. So many shares are all
+// items.
+std::int64_t cut_items(ConvParams& params, bool cuts);
+// What each of so many blocks has of all items.
+void place_items(ConvParams& params, int blocks);
 
 // A position has an output for each phase, or, where a pool folds them, one for all. columns: of a band.
 ResultSteps result_steps(const ConvParams& params, bool folds, int columns);

@@ -30,7 +30,8 @@ int strip_bytes(int pixels, int columns) {
 double instruction_clocks(int columns) { return 1.4 * std::max(columns / 2.0, 16 + columns / 4.0); }
 // Positions as columns leave more of shared memory to others.
 double block_clocks(Way way, int columns) {
-  return way == Way::wide ? 1.3 * wide_positions / 2.0 * columns / wide_channels : instruction_clocks(columns);
+  if (way == Way::wide) return 1.3 * wide_positions / 2.0 * columns / wide_channels;
+  return instruction_clocks(columns) * (way == Way::deep ? 1.2 : 1);  // where two warpgroups hide less than four
 }
 
 // Of a tile that marches, in matrix instructions.
@@ -45,7 +46,8 @@ int fixed_bytes(const Geometry& g, Way way) {
                      : way == Way::march ? march_staged_bytes(march_rows, g.columns)
                                          : 0;
   const Team team = team_of(way);
-  return shared_slack + (most_slots + team.warps()) * item_bytes + place_bytes_of(way) + chain + staged;
+  const int each = item_bytes + (cuts_items(way) ? share_bytes : 0);
+  return shared_slack + (most_slots + team.warps()) * each + place_bytes_of(way) + chain + staged;
 }
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
@@ -83,11 +85,12 @@ constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 
 double sector_clocks(const Geometry& g, int rows, int line) {
   return static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
 }
-// Of filling it, as if each thread had 32 loads under way.
+// Of filling it.
 double halo_clocks(const Geometry& g, const Tile& tile) {
-  const int rows = tile.halo_rows, line = tile.halo[2],
-            warps = team_of(tile.way).halo_warps(all_fill(tile.way, tile.all_weights));
-  const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.element) / 32.0;
+  const Team team = team_of(tile.way);
+  const double loads = tile.resident ? 32 : loads_of(team);  // of what stays, the next one's come early
+  const int rows = tile.halo_rows, line = tile.halo[2], warps = team.halo_warps(all_fill(tile.way, tile.all_weights));
+  const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.element) / loads;
   return std::max(std::ceil(batches) * load_latency, sector_clocks(g, rows, line));
 }
 
@@ -95,27 +98,30 @@ double steps_of(const Geometry& g) { return (g.chunks - 1) * g.row_bytes / step_
 
 double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
                     const DeviceProperties& device) {
-  double items = static_cast<double>(images) * g.bands, positions = 1, phases = 1;
+  double items = static_cast<double>(images) * g.bands, positions = 1, phases = 1, shares = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const auto stride = g.taps[a].stride;
     items *= static_cast<double>(ceil_div(box[a], tile.size[a] * stride));
     positions *= tile.size[a];
     phases *= static_cast<double>(std::min(stride, box[a]));
+    if (a < 2 && cuts_items(tile.way)) shares = phases;
   }
+  if (items >= 1.0 * most_cut_rounds * device.multiprocessors) shares = 1;
   const double products =
       g.tap_count() * steps_of(g) * positions / positions_of(tile.way) * block_clocks(tile.way, g.columns);
+  const double passes = tile.resident ? 1 : std::ceil(phases / joint_of(tile.way));
   const double stage = tile.stage_tiles * g.columns * g.row_bytes;
   const double weights = tile.all_weights ? 0
                                           : static_cast<double>(g.tap_count()) * g.chunks * g.columns * g.row_bytes /
                                                 std::min(weight_rate, (tile.stages - 1) * stage / weight_latency);
-  const double halo = halo_clocks(g, tile) * (tile.resident ? 1 : phases);
+  const double halo = halo_clocks(g, tile) * passes;
   const double results = tile.way == Way::wide ? 0 : positions * phases * g.columns / result_rate;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo;
   const double longest = overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo;
   // What runs at the same time is in its way a little.
   const double item = longest + 0.1 * (all - longest) + results;
-  return std::ceil(items / device.multiprocessors) * item / device.clock;
+  return std::ceil(items * shares / device.multiprocessors) / shares * item / device.clock;
 }
 
 Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3>& blocks,
@@ -341,12 +347,14 @@ std::string Tile::print() const {
   return fmt::format("{}{}{}",
                      way == Way::march  ? "m"
                      : way == Way::wide ? "w"
+                     : way == Way::deep ? "p"
                                         : "",
                      run ? 'r' : axis_letters[static_cast<std::size_t>(group_axis)], fmt::join(size, "x"));
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& device) {
   if (way == Way::march) return march_tiles(g, device);
+  if (way == Way::deep && (g.chunks == 1 || g.taps[2].stride == 1 || !can_deepen(g.columns))) return {};
   if (way == Way::wide && (g.columns != wide_channels || g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1))
     return {};
   const int blocks = team_of(way).consumers * blocks_of(way);

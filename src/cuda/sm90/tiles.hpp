@@ -34,6 +34,10 @@ struct Reach {
 };
 Reach reach_of(const TapAxis& axis, std::int64_t lead);
 
+// Items are cut where blocks have fewer. Of many, the last are done soon, as other blocks have ended: no faster when
+// cut.
+inline constexpr int most_cut_rounds = 8;
+
 struct Tile {
   Way way = Way::strip;
   std::string rejection;
@@ -49,7 +53,7 @@ struct Tile {
   double seconds = 0;  // predicted, of all images in one launch
 
   std::string print() const;  // "h1x8x32": the group axis and the size; "wh1x16x32" where positions are columns;
-                              // "mr98x5x49" of a run that marches
+                              // "ph1x16x16" where chunks are many; "mr98x5x49" of a run that marches
 };
 // Every tile of the table, rejected ones as well; none where this way is none for the convolution.
 std::vector<Tile> tiles_of(const Geometry& geometry, Way way, const DeviceProperties& device);

@@ -120,7 +120,7 @@ template <class E, int per>
 __device__ void write_tiles(const ConvParams& p, const Shared& shared, const E* staged) {
   Item item = item_at(p, blockIdx.x);
   int parity = 0;
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x, go_on(p, item), parity ^= 1) {
+  for (int i = blockIdx.x; i < p.items; i += gridDim.x, step_on(p, item), parity ^= 1) {
     E* const to = static_cast<E*>(p.to.data) + result_of(p, item);
     const int channels = min(wide_channels, p.out_channels - item.band * wide_channels);
     wait(shared.staged_full(), parity);

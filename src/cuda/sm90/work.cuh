@@ -18,24 +18,20 @@ struct alignas(16) Item {
   std::int64_t result;
 };
 static_assert(sizeof(Item) == item_bytes);
-__device__ inline Item tile_at(const ConvParams& p, int index) {  // in the first band
-  Item item;
-  item.band = 0;
+__device__ inline Item item_at(const ConvParams& p, int number) {
+  Item item{};
+  item.band = number % p.bands;
+  number /= p.bands;
 #pragma unroll
   for (int a = 2; a >= 0; --a) {
-    item.tile[a] = index % p.axis[a].tiles;
-    index /= p.axis[a].tiles;
+    item.tile[a] = number % p.axis[a].tiles;
+    number /= p.axis[a].tiles;
   }
-  item.image = index;
+  item.image = number;
   return item;
 }
-__device__ inline Item item_at(const ConvParams& p, int index) {
-  Item item = tile_at(p, index / p.bands);
-  item.band = index % p.bands;
-  return item;
-}
-// A block's next one, without divisions.
-__device__ inline void go_on(const ConvParams& p, Item& item) {
+// A block's next one where it is not cut, without divisions.
+__device__ inline void step_on(const ConvParams& p, Item& item) {
   item.band += p.band_step;
   const bool over = item.band >= p.bands;
   if (over) item.band -= p.bands;
@@ -49,6 +45,66 @@ __device__ inline void go_on(const ConvParams& p, Item& item) {
   item.image += (over ? p.item_steps[1].image : p.item_steps[0].image) + carry;
 }
 
+// What blocks work on where items may be cut: whole ones as long as there is one for each block, neighbours at the same
+// time, as they have inputs in common. Those that are left are cut into shares, of which all blocks have as many, so
+// that they end together. What a block has of an item:
+struct alignas(16) ItemShare {
+  int number;      // of the item
+  int first, end;  // classes
+  int left;        // shares of the block, this item's too, where items are cut
+  int more;        // items that the block has behind this one
+};
+static_assert(sizeof(ItemShare) == share_bytes);
+// A block's shares of the items that are cut.
+struct Shares {
+  int first, count;
+
+  __device__ explicit Shares(const ConvParams& p) {
+    int block = blockIdx.x;
+    forget(block);  // or what follows is kept from item to item
+    first = block * p.shares + min(block, p.more_shares);
+    count = p.shares + (block < p.more_shares ? 1 : 0);
+  }
+  __device__ int items(const ConvParams& p) const {
+    return count == 0 ? 0 : (first % p.item_shares + count + p.item_shares - 1) / p.item_shares;
+  }
+};
+// `left` shares, or as many of them as the item has from its first class on.
+__device__ inline void take_shares(const ConvParams& p, ItemShare& share) {
+  share.end = min(share.first + share.left * p.share_classes, p.class_count);
+}
+__device__ inline ItemShare cut_share(const ConvParams& p) {  // the block's first one
+  const Shares shares(p);
+  ItemShare share{};
+  share.number = p.whole_items + shares.first / p.item_shares;
+  share.first = shares.first % p.item_shares * p.share_classes;
+  share.left = shares.count;
+  share.more = shares.items(p) - 1;
+  take_shares(p, share);
+  return share;
+}
+__device__ inline ItemShare first_share(const ConvParams& p) {  // every block has one
+  if (p.whole_items == 0) return cut_share(p);
+  return {static_cast<int>(blockIdx.x), 0, p.class_count, 0, p.whole_each - 1 + Shares(p).items(p)};
+}
+// A block's next one.
+__device__ inline void go_on(const ConvParams& p, Item& item, ItemShare& share) {
+  const int more = share.more - 1;
+  if (share.number + p.item_step < p.whole_items) {
+    share.number += p.item_step;
+    step_on(p, item);
+  } else if (share.number < p.whole_items) {
+    share = cut_share(p);
+    item = item_at(p, share.number);
+  } else {
+    share.left -= (share.end - share.first) / p.share_classes;
+    share.first = 0;
+    take_shares(p, share);
+    item = item_at(p, ++share.number);
+  }
+  share.more = more;
+}
+
 // An item's first output, in elements.
 __device__ inline std::int64_t result_of(const ConvParams& p, const Item& item) {
   std::int64_t result = item.image * p.to.step.n + item.band * p.results.band;
@@ -57,10 +113,27 @@ __device__ inline std::int64_t result_of(const ConvParams& p, const Item& item) 
   return result;
 }
 
-// f(class), of each that occurs, in the order of phases.
-template <class F>
-__device__ void for_each_class(const ConvParams& p, F&& f) {
-  for (int c = 0; c < p.class_count; ++c) f(p.classes[c]);
+// Neighbouring phases along w that are summed together, `joint` or, at the end of a line, fewer.
+template <int joint>
+__device__ int joint_phases(const ConvParams& p, int number) {
+  return joint == 1 ? 1 : min(joint, p.phases[2] - phase_along(p.classes[number].phase, 2));
+}
+__device__ inline bool has_taps(const ConvParams& p, int number, int phases) {
+  int taps = 0;
+  for (; phases > 0; --phases) taps += p.classes[number++].taps;
+  return taps > 0;
+}
+// How often an item's box is filled: once, or, where its chunks do not all stay, for all phases that are summed
+// together.
+template <int joint>
+__device__ int fills_of(const ConvParams& p, int first, int end) {
+  if (p.resident) return 1;
+  int fills = 0;
+  for (int number = first, there = 0; number < end; number += there) {
+    there = joint_phases<joint>(p, number);
+    fills += has_taps(p, number, there) ? 1 : 0;
+  }
+  return fills;
 }
 
 __device__ inline Class uniform(const Class& c) {
