@@ -202,8 +202,8 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Clas
   if (p.resident) feed.halo = tile;
 }
 
-// The same of joint phases, chunk by chunk: each is there once for all of them. Some class has taps, and each chunk's
-// weights begin with a stage.
+// The same of joint phases, chunk by chunk: each is there once for all of them. Some class has taps, and what each has
+// of a chunk's weights begins with a stage.
 template <class Kind, int joint, int blocks = Kind::blocks>
 __device__ void accumulate_joint(const ConvParams& p, const Shared& shared, int number, int there,
                                  const int (&offset)[blocks], Feed& feed, Open& open,
