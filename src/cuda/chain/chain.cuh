@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel that takes values of a slab through a chain, strip by strip; perhaps it pools them first.
+// The kernel that takes values of a slab through any chain, strip by strip; perhaps it pools them first.
 #pragma once
 
-#include "cuda/chain/launchers.hpp"
-#include "cuda/chain/strip.cuh"
+#include "cuda/chain/pixels.cuh"
 
 namespace convt::core::cuda {
 
@@ -91,18 +90,6 @@ __device__ void fill_plain(const ChainParams& p, const Strip<T>& strip) {
   }
 }
 
-// Pixel `index` of the slab's box and images.
-__device__ inline Pixel pixel_at(const ChainParams& p, std::int64_t index) {
-  const unsigned each = static_cast<unsigned>(p.size[0]) * p.size[1] * p.size[2];
-  if (index >= static_cast<std::int64_t>(each) * p.images) return {-1, 0, 0, 0};
-  const unsigned n = static_cast<unsigned>(index) / each;
-  unsigned rest = static_cast<unsigned>(index) - n * each;
-  const unsigned w = rest % p.size[2];
-  rest /= p.size[2];
-  return {static_cast<int>(n), static_cast<int>(rest / p.size[1]), static_cast<int>(rest % p.size[1]),
-          static_cast<int>(w)};
-}
-
 template <class T>
 __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 3 : 2)
     chain_kernel(const __grid_constant__ ChainParams p) {
@@ -140,6 +127,9 @@ std::size_t chain_shared(const ChainParams& p) {
 
 template <class T>
 void launch_chain(const ChainParams& params, const Launch& how) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (try_launch_pixels<T>(params, how)) return;
+  }
   launch(chain_kernel<T>, "the chain's kernel", how, params);
 }
 

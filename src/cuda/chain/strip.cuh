@@ -60,6 +60,18 @@ __device__ inline std::int64_t offset(const Strides& step, const Pixel& at) {
   return at.n * step.n + at.d * step.d + at.h * step.h + at.w * step.w;
 }
 
+// Pixel `index` of the slab's box and images.
+__device__ inline Pixel pixel_at(const ChainParams& p, std::int64_t index) {
+  const unsigned each = static_cast<unsigned>(p.size[0]) * p.size[1] * p.size[2];
+  if (index >= static_cast<std::int64_t>(each) * p.images) return {-1, 0, 0, 0};
+  const unsigned n = static_cast<unsigned>(index) / each;
+  unsigned rest = static_cast<unsigned>(index) - n * each;
+  const unsigned w = rest % p.size[2];
+  rest /= p.size[2];
+  return {static_cast<int>(n), static_cast<int>(rest / p.size[1]), static_cast<int>(rest % p.size[1]),
+          static_cast<int>(w)};
+}
+
 // Ops of four at once: the choice of the op is shared. Not inlined: every kernel of a file uses one copy.
 template <class T>
 __device__ __noinline__ Quad<T> apply_pointwise(int op, const void* params, Quad<T> x) {
