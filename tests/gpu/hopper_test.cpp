@@ -62,6 +62,16 @@ const std::vector<std::string> shapes = {
     "2d channels=300->130 input=15x20 kernel=2 stride=2 | bias | relu",
     "2d batch=2 channels=100->64 input=17x19 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
     "3d channels=300->70 input=3x4x5 kernel=3x2x2 stride=3x2x4 | bias",
+    "3d batch=9 channels=24->64 input=6x9x18 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
+    "2d batch=9 channels=90->40 input=33x66 kernel=3 stride=2 padding=1 output_padding=1 | bias | relu",
+    "3d batch=2 channels=24->96 input=5x9x18 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
+    "2d batch=9 channels=70->100 input=33x34 kernel=3 | bias | layer_norm(channels, affine) | relu",
+    "3d batch=2 channels=20->128 input=6x10x16 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | "
+    "avg_pool(2) | gelu",
+    "2d channels=40->128 input=15x17 kernel=2 stride=3 | layer_norm(channels) | softmax",
+    "2d batch=2 channels=8->300 input=15x17 kernel=2 stride=2 | bias | layer_norm(channels) | gelu",
+    "1d batch=2 channels=4->500 input=90 kernel=3 stride=2 | softmax | layer_norm(channels) | add(1)",
+    "3d channels=48->24 input=20x12x18 kernel=5",
 };
 
 void check(const std::string& text, std::uint64_t seed, cudaStream_t stream) {
@@ -104,13 +114,14 @@ TEST_F(Hopper, EveryTile) {
   for (const std::string& mode : {modes[0], modes[2]})
     for (const std::string shape :
          {"3d channels=32->24 input=9x20x35 kernel=3 padding=1", "2d channels=140->64 input=9x19 kernel=2 stride=2",
-          "3d channels=16->32 input=9x17x33 kernel=3 stride=2 padding=1 | bias | relu"}) {
+          "3d channels=16->32 input=9x17x33 kernel=3 stride=2 padding=1 | bias | relu",
+          "3d channels=20->40 input=5x9x18 kernel=4 stride=2 padding=1"}) {
       const std::string text = "conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2);
       const std::vector<std::string> tiles = tiles_of(text);
       EXPECT_GE(tiles.size(), 6U) << text;
       for (const std::string& tile : tiles) {
         const WithVariable forced("CONVT_TILE", tile);
-        check(text, 1, stream);
+        for (const std::uint64_t seed : {1U, 2U}) check(text, seed, stream);
       }
     }
 }

@@ -47,7 +47,9 @@ std::string in_mode(const std::string& shape, const std::string& mode) {
 // Channels that fill rows and columns and that do not, one chunk and several, more than stay in shared memory; bands;
 // phases with and without taps; short chains and others; pools that fold and that do not; many tiles for a block; lines
 // of even and of odd length, and halo tiles whose lines begin at both; results that are stored as vectors; pools whose
-// results writers store, many tiles of a block; many chunks, of phases that are summed together.
+// results writers store, many tiles of a block; many chunks, of phases that are summed together; halo tiles that are
+// there twice; norms over more channels than 64, and than 128; rows of half the bytes, as boxes of whole ones do not
+// fit.
 const std::vector<std::string> shapes = {
     "1d batch=3 channels=20->40 input=100 kernel=9 stride=4 padding=2 | bias | silu",
     "1d channels=1->1 input=1 kernel=1",
@@ -102,6 +104,17 @@ const std::vector<std::string> shapes = {
     "2d batch=3 channels=100->64 input=7x9 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
     "2d channels=520->64 input=5x9 kernel=2x3 stride=2x3 | instance_norm",
     "3d channels=300->130 input=2x3x4 kernel=3x2x2 stride=3x2x4 | bias",
+    "3d batch=2 channels=24->64 input=5x6x18 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
+    "2d batch=2 channels=90->40 input=9x34 kernel=3 stride=2 padding=1 output_padding=1 | bias | relu",
+    "2d batch=2 channels=24->96 input=9x18 kernel=4 stride=2 padding=1 | layer_norm(channels) | gelu",
+    "2d channels=70->100 input=9x10 kernel=3 | bias | layer_norm(channels, affine) | relu",
+    "3d channels=20->128 input=3x5x8 kernel=3 stride=2 padding=1 output_padding=1 | layer_norm(channels) | avg_pool(2) "
+    "| "
+    "gelu",
+    "2d channels=40->128 input=5x7 kernel=2 stride=3 | layer_norm(channels) | softmax",
+    "2d channels=8->140 input=5x7 kernel=2 stride=2 | bias | layer_norm(channels) | gelu",
+    "1d batch=2 channels=4->300 input=19 kernel=3 stride=2 | softmax | layer_norm(channels) | add(1)",
+    "2d channels=40->16 input=3x20 kernel=33x9 padding=4",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};
@@ -133,15 +146,19 @@ std::vector<std::string> tiles_of(const std::string& text) {
 
 TEST(HopperModelTiles, AgreeWithTheReference) {
   for (const std::string& mode : {modes[0], modes[2]})
-    for (const std::string shape : {"3d channels=32->24 input=9x9x17 kernel=3x2x2 padding=1",
-                                    "3d channels=20->24 input=5x9x18 kernel=3 padding=1x1x0",
-                                    "3d channels=16->8 input=9x9x17 kernel=2 stride=1x1x2 | bias | relu",
-                                    "3d channels=36->8 input=3x9x18 kernel=2x2x3 stride=1x1x2",
-                                    "3d channels=8->24 input=3x9x16 kernel=2 stride=1x1x2 | layer_norm(channels)",
-                                    "2d channels=8->32 input=9x24 kernel=2 stride=2 | max_pool(2)",
-                                    "2d channels=32->32 input=9x24 kernel=3 stride=2 | max_pool(2)",
-                                    "2d channels=140->40 input=7x18 kernel=3 stride=2",
-                                    "2d batch=2 channels=12->70 input=9x21 kernel=2x3 | bias | relu"}) {
+    for (const std::string shape :
+         {"3d channels=32->24 input=9x9x17 kernel=3x2x2 padding=1",
+          "3d channels=20->24 input=5x9x18 kernel=3 padding=1x1x0",
+          "3d channels=16->8 input=9x9x17 kernel=2 stride=1x1x2 | bias | relu",
+          "3d channels=36->8 input=3x9x18 kernel=2x2x3 stride=1x1x2",
+          "3d channels=8->24 input=3x9x16 kernel=2 stride=1x1x2 | layer_norm(channels)",
+          "2d channels=8->32 input=9x24 kernel=2 stride=2 | max_pool(2)",
+          "2d channels=32->32 input=9x24 kernel=3 stride=2 | max_pool(2)",
+          "2d channels=140->40 input=7x18 kernel=3 stride=2",
+          "3d channels=20->40 input=3x5x18 kernel=2x3x4 stride=1x2x2 padding=0x1x1",
+          "2d channels=80->64 input=5x22 kernel=5 stride=2 padding=2 output_padding=1 | gelu",
+          "2d channels=32->32 input=5x18 kernel=2 stride=2 layout=channels_last->channels_first",
+          "2d batch=2 channels=12->70 input=9x21 kernel=2x3 | bias | relu"}) {
       const std::string text = in_mode(shape, mode);
       const std::vector<std::string> tiles = tiles_of(text);
       EXPECT_GE(tiles.size(), 6U) << text;
@@ -161,8 +178,10 @@ TEST(HopperModelDivisor, DividesAllThatItPromises) {
 
 // Channels whose mean is hundreds of times their spread: what one pass would leave of their squares is mostly rounding.
 TEST(HopperModelNorms, AreExactFarFromZero) {
-  for (const std::string chain : {"layer_norm(channels) | gelu", "layer_norm(channels) | avg_pool(2)"}) {
-    const std::string shape = " channels=16->64 input=4x8 kernel=2 stride=2 | " + chain;
+  for (const std::string chain : {"64 | layer_norm(channels) | gelu", "64 | layer_norm(channels) | avg_pool(2)",
+                                  "128 | layer_norm(channels) | gelu", "128 | layer_norm(channels) | avg_pool(2)"}) {
+    const std::string channels = chain.substr(0, chain.find(' ')), rest = chain.substr(chain.find('|'));
+    const std::string shape = " channels=16->" + channels + " input=4x8 kernel=2 stride=2 " + rest;
     Plan plan = Plan::from_text("conv_transpose2d dtype=f32 precision=tf32" + shape, on_model);
     Plan exact = Plan::from_text("conv_transpose2d dtype=f64" + shape);
     cli::Inputs inputs = cli::make_inputs(plan, 1, cli::Fill::unit);

@@ -80,8 +80,8 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
     int times = 1;  // of one phase, or it stays
     if constexpr (Kind::cuts) times = fills_of<Kind::joint>(p, memory.share()->first, memory.share()->end);
     if constexpr (Kind::folds) times = fills_of<1>(p, 0, p.class_count);
-    fill_box<typename Kind::Element, loads, Kind::cuts || Kind::folds>(p, memory.shared, corner_of(p, item),
-                                                                       memory.slots, slot, filler, times, tell);
+    fill_box<typename Kind::Element, loads, Kind::cuts || Kind::folds, Kind::twins>(
+        p, memory.shared, corner_of(p, item), memory.slots, slot, filler, times, tell);
     keep_next<Kind::cuts>(p, memory);
     i += static_cast<int>(gridDim.x);
   } while (Kind::cuts ? memory.share()->more >= 0 : i < p.items);
@@ -109,7 +109,7 @@ __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int nu
                                const int (&offset)[Kind::blocks], Feed& feed, Open& open,
                                float (&sums)[joint][Kind::blocks][Kind::across / 2]) {
   constexpr int n = Kind::columns, blocks = Kind::blocks;
-  using Places = std::conditional_t<Kind::wide, PositionsAsColumns, PositionsAsRows<n>>;
+  using Places = std::conditional_t<Kind::wide, PositionsAsColumns, PositionsAsRows<n, Kind::twins>>;
   const Shared& shared = memory.shared;
   if (shared.careful) {
 #pragma unroll
@@ -148,7 +148,7 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int route,
   feed.halo = uniform(feed.halo);
   feed.stage = uniform(feed.stage);
   Open open;
-  if constexpr (!Kind::wide && Kind::way != Way::deep) {  // of one phase, whose box does not stay; of many chunks
+  if constexpr (!Kind::wide && Kind::way != Way::deep) {  // of one phase, whose box does not stay; of any chunks
     const bool shortly = with_route(route, [&]<int steps, Come come>() {
 #pragma unroll
       for (int j = 0; j < joint; ++j) {
@@ -171,6 +171,7 @@ template <class Kind>
 __device__ __forceinline__ void run_phases(const ConvParams& p, int route, const int (&offset)[Kind::blocks],
                                            Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
+  using To = std::conditional_t<Kind::twins, TwinResults<n>, Results<n, joint, blocks>>;
   int number = p.item_shares == 1 ? 0 : uniform(memory.share()->first);
 #pragma unroll 1
   do {
@@ -181,8 +182,8 @@ __device__ __forceinline__ void run_phases(const ConvParams& p, int route, const
     if constexpr (Kind::way == Way::strip)
       finish_in_strip<n>(p, *memory.item(), c.phase, sums[0][0], memory.behind);
     else
-      finish<typename Kind::Element, Shifted>(p.quick, lines_in<n>(memory.behind), p,
-                                              Results<n, joint, blocks>{p, memory, c.phase, c.result}, sums);
+      finish<typename Kind::Element, Shifted>(p.quick, lines_in<n>(memory.behind), p, To{p, memory, c.phase, c.result},
+                                              sums);
     number += there;
     // What an item has is found again, and only where some are cut: registers are short, and memory waits for products.
   } while (p.item_shares == 1 ? number < p.class_count : __any_sync(~0U, number < memory.share()->end));
@@ -270,9 +271,9 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
     wait_together(shared.weights_full(0), 0);
   }
   int route = shared.careful ? Route::any : p.route;
-  forget(route);
+  if constexpr (!Kind::twins) forget(route);  // or it is found again each time; twins have no register for it
   if constexpr (Kind::way != Way::strip && !Kind::wide)
-    find_places<Kind::columns, blocks, Kind::folds && sizeof(typename Kind::Element) == 2>(p, memory);
+    find_places<Kind::columns, blocks, Kind::folds && sizeof(typename Kind::Element) == 2, Kind::twins>(p, memory);
   [[maybe_unused]] int staged = 0;
   constexpr WhichChains chains = Kind::folds ? both_chains : first_chain;
   const auto fill = [&](int band, int before) {  // before: whose lines are there

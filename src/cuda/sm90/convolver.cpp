@@ -147,13 +147,14 @@ void prepare_chains(const ConvJob& job, convt_dtype dtype, std::int64_t phases, 
   if (p.fold.kind == Fold::sum_of_norm && p.quick.bare) p.fold.kind = Fold::sum_of_bare_norm;
 }
 
-// Rows of so many elements come in pairs, and each pair begins at an even element of memory.
-bool are_pairs(const View& to, int width) {
+// Rows of so many elements come in groups of 2 or 4, and each group begins at a multiple of its size in memory.
+bool are_groups(int size, const View& to, int width) {
   const Strides& s = to.step;
   const std::size_t element = to.dtype == CONVT_F32 ? 4 : 2;
-  return width % 2 == 0 && s.w == 1 && s.n % 2 == 0 && s.c % 2 == 0 && s.d % 2 == 0 && s.h % 2 == 0 &&
-         reinterpret_cast<std::uintptr_t>(to.data) % (2 * element) == 0;
+  return width % size == 0 && s.w == 1 && s.n % size == 0 && s.c % size == 0 && s.d % size == 0 && s.h % size == 0 &&
+         reinterpret_cast<std::uintptr_t>(to.data) % (static_cast<std::size_t>(size) * element) == 0;
 }
+bool are_pairs(const View& to, int width) { return are_groups(2, to, width); }
 // Two elements at a time: outputs of a row and its phases come in pairs, rows begin at even elements, and so does the
 // tensor; channels come in whole groups.
 bool is_paired(const View& to, const ConvAxis& axis, int channels) {
@@ -170,8 +171,8 @@ bool has_vectors(const View& to, const ConvAxis& axis, const Geometry& g) {
 }
 
 // A fold that Way::pooled knows.
-bool is_pooled(const ConvParams& p) {
-  return (p.fold.kind == Fold::sum_of_bare_norm || p.fold.kind == Fold::max_of_sums) &&
+bool is_pooled(const ConvParams& p, int columns) {
+  return can_pool(columns) && (p.fold.kind == Fold::sum_of_bare_norm || p.fold.kind == Fold::max_of_sums) &&
          (p.route == Route::two_steps_stay || p.route == Route::four_steps_stay);
 }
 
@@ -351,7 +352,10 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
 void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   const auto [depth, height, width] = tile.blocks;
   p.blocks = depth * height * width;
-  const int line = p.axis[2].halo, plane = p.axis[1].halo * line, units = g_.row_bytes / 16;
+  const bool twins = tile.way == Way::twin;
+  const int half = twin_line(p.axis[2].halo), line = twins ? 2 * half : p.axis[2].halo;
+  const int plane = p.axis[1].halo * line, units = g_.row_bytes / 16;
+  p.line_rows = line;
   if (tile.run) p.run = (1 << 16) / line + 1;
   for (int b = 0; b < p.blocks; ++b) {
     if (tile.run) {
@@ -362,21 +366,22 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
     int row = 0;
     for (std::size_t a = 0; a < 3; ++a) {
       p.origin[b][a] = at[a] * (tile.size[a] / tile.blocks[a]);
-      row = row * p.axis[a].halo + p.origin[b][a];
+      row = row * (a == 2 ? line : p.axis[a].halo) + p.origin[b][a];
     }
     p.block_place[b] = row * units;
   }
   for (std::size_t a = 0; a < 3; ++a) p.block_size[a] = tile.size[a] / tile.blocks[a];
   p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
-  p.group_rows = tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
-  p.halo_rows = p.axis[0].halo * plane;
-  for (int i = 0; i < 3; ++i) p.parts[i] = Divisor(i == 0 ? line : (line + i) / 2);
+  p.halo_rows = p.axis[0].halo * p.axis[1].halo * p.axis[2].halo;
+  for (int i = 0; i < 3; ++i) p.parts[i] = Divisor(i == 0 ? p.axis[2].halo : (p.axis[2].halo + i) / 2);
   p.lines = Divisor(p.axis[1].halo);
   p.slots = tile.slots;
   p.slot_bytes = tile.slot_bytes;
   p.slot_units = tile.slot_bytes / 16;
-  p.input_layout = operand_layout(p.group_rows, g_.row_bytes);
-  p.weight_layout = operand_layout(8, g_.row_bytes);
+  // Of twins, a row of the operand is a pixel and its neighbour, which belongs to another position.
+  const int group_rows = twins ? half : tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
+  p.input_layout = operand_layout(group_rows * g_.row_bytes, twins ? 2 * g_.row_bytes : g_.row_bytes);
+  p.weight_layout = operand_layout(8 * g_.row_bytes, g_.row_bytes);
   p.stages = tile.stages;
   p.stage_tiles = tile.stage_tiles;
   p.resident = tile.resident;
@@ -389,7 +394,9 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   const bool quick = has_near_results(job.to.step, job.pool == nullptr ? stride : Axes{1, 1, 1}) &&
                      shorten(job.chain, g_.out_channels, p.quick) && shorten(job.behind, g_.out_channels, p.behind);
   const convt_dtype dtype = program_->asked->dtype;
-  const bool narrow = choice_.quick.way == Way::wide && (job.to.dtype != dtype || job.to.step.w != 1);
+  const auto width = static_cast<int>(job.slab.box.size[2]);
+  const bool narrow = (choice_.quick.way == Way::wide && (job.to.dtype != dtype || job.to.step.w != 1)) ||
+                      (choice_.quick.way == Way::twin && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width)));
   const Tile& tile = job.pool != nullptr ? choice_.folded
                      : !quick            ? choice_.strip
                      : narrow            ? choice_.narrow
@@ -434,7 +441,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   place_items(p, grid);
   Way way = tile.way;
   int shared = tile.shared;
-  if (is_pooled(p) && shared + pooled_bytes(g_.columns) <= most_shared && place_pooled(p)) {
+  if (is_pooled(p, g_.columns) && shared + pooled_bytes(g_.columns) <= most_shared && place_pooled(p)) {
     way = Way::pooled;
     shared += pooled_bytes(g_.columns);
   }

@@ -6,8 +6,8 @@
 
 namespace convt::core::cuda::sm90 {
 
-// One way of cutting: a tile for chains that run in registers, one for those whose results cannot be staged as wide
-// ones, one for pools that run in registers too, and one for all others.
+// One way of cutting: a tile for chains that run in registers; one for those of them whose results cannot be stored as
+// wide ones or twins are; one for pools that run in registers too; and one for all others.
 struct Choice {
   Geometry geometry;
   Tile quick, narrow, folded, strip;

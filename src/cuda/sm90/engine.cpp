@@ -24,14 +24,6 @@ std::vector<Tile> sorted(std::vector<Tile> tiles) {
   return tiles;
 }
 
-// Over channels.
-bool has_norm(const Program& program) {
-  return std::ranges::any_of(program.steps, [](const Step& step) {
-    const Op* const op = std::get_if<Op>(&step.what);
-    return op != nullptr && std::holds_alternative<ops::LayerNorm>(*op);
-  });
-}
-
 // Whether the convolution takes the program's first pool.
 bool folds_first(const Program& program, const cuda::Convolver& convolver) {
   const auto pool = std::ranges::find_if(program.steps, is_pool);
@@ -56,23 +48,35 @@ class Sm90Engine : public Engine {
     }
     none.rejection = describe(*request.program, choice.geometry);
     if (!none.rejection.empty()) return {none};
-    choice.strip = sorted(tiles_of(choice.geometry, Way::strip, device)).front();
-    none.rejection = choice.strip.rejection;
-    const bool pairs = choice.geometry.taps[2].stride >= 2, norms = has_norm(*request.program);
-    const auto tiles_in = [&](std::initializer_list<Way> ways) {
-      std::vector<Tile> tiles;
-      for (const Way way : ways)
-        if (!norms || way != Way::wide)
-          std::ranges::copy(tiles_of(choice.geometry, way, device), std::back_inserter(tiles));
-      return sorted(std::move(tiles));
+    std::vector<Tile> folded, tiles;
+    const auto choose = [&] {
+      const bool pairs = choice.geometry.taps[2].stride >= 2, norms = has_norm(*request.program);
+      const auto tiles_in = [&](std::initializer_list<Way> ways) {
+        std::vector<Tile> all;
+        for (const Way way : ways)
+          if (!norms || way != Way::wide)
+            std::ranges::copy(tiles_of(choice.geometry, way, device), std::back_inserter(all));
+        return sorted(std::move(all));
+      };
+      choice.strip = tiles_in({Way::strip}).front();
+      folded = tiles_in({Way::folded});
+      choice.folded = folded.front();
+      const Way narrow = !pairs ? Way::single : can_pair(choice.geometry.columns) ? Way::paired : Way::deep;
+      choice.narrow = tiles_in({narrow}).front();
+      tiles = tiles_in({pairs ? Way::paired : Way::single, Way::twin, Way::deep, Way::march, Way::wide});
+      choice.quick = tiles.front();
+      return choice.strip.rejection.empty() ? choice.quick.rejection : choice.strip.rejection;
     };
-    const std::vector<Tile> folded = tiles_in({Way::folded});
-    choice.folded = folded.front();
-    choice.narrow = tiles_in({pairs ? Way::paired : Way::single}).front();
-    const std::vector<Tile> tiles = tiles_in({pairs ? Way::paired : Way::single, Way::deep, Way::march, Way::wide});
-    if (none.rejection.empty()) none.rejection = tiles.front().rejection;
+    none.rejection = choose();
+    if (!none.rejection.empty() && choice.geometry.row_bytes == 128) {  // half as much fits more often
+      set_rows(choice.geometry, 64);
+      none.rejection = choose();
+    }
+    if (!none.rejection.empty() && choice.geometry.columns == most_columns) {
+      set_columns(choice.geometry, false);
+      none.rejection = choose();
+    }
     if (!none.rejection.empty()) return {none};
-    choice.quick = tiles.front();
     if (folds_first(*request.program, *make_convolver(request.program, device, choice)))
       return from_tiles(request, device, choice, folded, &Choice::folded);
     return from_tiles(request, device, choice, tiles, &Choice::quick);

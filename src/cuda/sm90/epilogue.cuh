@@ -4,6 +4,7 @@
 
 #include "cuda/sm90/gelu.cuh"
 #include "cuda/sm90/lines.cuh"
+#include "cuda/sm90/twins.cuh"
 #include "cuda/sm90/vectors.cuh"
 
 namespace convt::core::cuda::sm90 {
@@ -57,7 +58,8 @@ struct Shifted : Centred<joint, blocks> {
 // Takes the means of rows away, and tells what is left to multiply them by.
 // Two passes. A mean of m floats comes out within m/8 + 4 roundings of the largest: 8 partial sums, three levels that
 // join them, one product. Each float is itself a sum that tensor cores cut off at every step, by up to two roundings:
-// from six steps on it is no closer to the truth. So the mean is not corrected by what is left, as elsewhere.
+// from six steps on (ten, of 128 columns) it is no closer to the truth. So the mean is not corrected by what is left,
+// as elsewhere.
 template <int n, bool bare, int joint, int blocks>
 __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][blocks][n / 2],
                        PerRow<joint, blocks>& scale) {
@@ -91,8 +93,8 @@ __device__ void centre(const ShortChain& chain, int channels, float (&x)[joint][
 }
 
 // The same in one pass, of a bare norm. What squares less the mean's square leave is the variance within 2^-19 of the
-// mean's square. Where that square is more than 2^8 times the variance, and where the variance is tiny or squares
-// overflow, there are two passes.
+// mean's square, or 2^-18 of 128 columns. Where that square is more than 2^8 times the variance, or 2^7, and where the
+// variance is tiny or squares overflow, there are two passes.
 template <int n, int joint, int blocks>
 __device__ void centre_at_once(const ShortChain& chain, float (&x)[joint][blocks][n / 2],
                                Shifted<joint, blocks>& rows) {
@@ -118,7 +120,7 @@ __device__ void centre_at_once(const ShortChain& chain, float (&x)[joint][blocks
   for_each_row<joint, blocks>([&](int j, int b, int half) {
     const float m = mean[j][b][half] * chain.each, square = m * m;
     const float variance = fmaf(squares[j][b][half], chain.each, chain.eps) - square;
-    exact &= variance >= fmaf(square, 0x1p-8f, 0x1p-100f) && variance < INFINITY;
+    exact &= variance >= fmaf(square, n > 64 ? 0x1p-7f : 0x1p-8f, 0x1p-100f) && variance < INFINITY;
     squares[j][b][half] = chain.gain * inverse_root(variance);
     mean[j][b][half] = -m * squares[j][b][half];
   });

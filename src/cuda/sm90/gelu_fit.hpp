@@ -25,7 +25,7 @@ CONVT_FN constexpr GeluFit gelu_fit() {
     return {5, {-0.01256059948f, 0.10368122905f, -0.40228384733f, -1.84613728523f, -2.30059862137f, -4.4122964e-5f}};
 }
 
-// Of a norm over at most 64 channels, or means of such norms, which leave |x| < 8, where nothing follows but a factor
+// Of a norm over at most 128 channels, or means of such norms, which leave |x| < 12, where nothing follows but a factor
 // and the rounding to E.
 template <class E>
 CONVT_FN constexpr GeluFit gelu_of_norm_fit() {

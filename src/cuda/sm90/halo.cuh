@@ -64,10 +64,10 @@ struct HaloPart {
 };
 
 // Of a part, the pixel that this lane stores first. First pixels of neighbouring lanes' pairs are in every other row:
-// with the second ones of 4 lanes, 8 lanes meet all banks.
-template <int pixels>
+// with the second ones of 4 lanes, 8 lanes meet all banks. Where rows are pairs (twins.cuh), they are neighbours.
+template <int pixels, bool twins = false>
 __device__ int first_pixel() {
-  if (pixels == 1) return 0;
+  if (pixels == 1 || twins) return 0;
   int thread = threadIdx.x;
   forget(thread);  // found again: registers are short
   return (thread & 4) != 0 ? 1 : 0;
@@ -95,6 +95,31 @@ struct RowPlaces {
     return value;
   }
 };
+// The same of twins (twins.cuh), before rows are swizzled.
+template <int pixels>
+struct TwinPlaces : RowPlaces<pixels> {
+  using R = RowPlaces<pixels>;
+  static constexpr int alone = R::second;  // instead: the first of a line, which is there once
+
+  TwinPlaces() = default;
+  __device__ TwinPlaces(const ConvParams& p, const HaloPart& part, int row_bytes, int bits) {
+#pragma unroll
+    for (int k = 0; k < pixels; ++k) {
+      const int w = part.at + k;
+      R::place[k] = (part.line * p.line_rows + w) * row_bytes | bits | (w == 0 ? alone : 0);
+      if (pixels > 1 && static_cast<unsigned>(w) >= static_cast<unsigned>(p.axis[2].halo)) R::place[k] |= R::absent;
+    }
+  }
+};
+// To both places of a pixel, of which `place` is the first: a unit, so many bytes behind its first one.
+__device__ inline void store_twins(const ConvParams& p, unsigned char* slot, int place, int row_bytes, int bytes,
+                                   const uint4& unit) {
+  int line = p.line_rows;
+  forget(line);  // or what follows from it is kept: registers are short
+  const int first = place & -16, second = first + (line / 2 - 1) * row_bytes;
+  *reinterpret_cast<uint4*>(slot + (twin_swizzled(first) ^ bytes)) = unit;
+  if ((place & TwinPlaces<1>::alone) == 0) *reinterpret_cast<uint4*>(slot + (twin_swizzled(second) ^ bytes)) = unit;
+}
 // A pixel's next channels, as matrix instructions take them.
 template <class E>
 __device__ uint4 unit_of(const E* x, int) {
@@ -141,12 +166,13 @@ struct Filler {
 // One chunk of channels of a box. Lanes have neighbouring parts of lines; each makes so many loads without conditions,
 // so that all of them are under way at once; `full` where all channels of the chunk are there. open(): until the slot
 // is empty; the first loads are under way before.
-template <class E, int pixels, int loads, int row_bytes, bool full, class Open>
+template <class E, int pixels, int loads, int row_bytes, bool twins, bool full, class Open>
 __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
                           const Filler& filler, const Open& open) {
   constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), each = 16 / static_cast<int>(sizeof(E));
   constexpr int at_once = channels < loads ? channels : loads, parts = loads / at_once;
   using X = Loaded<E, pixels>;
+  using Places = std::conditional_t<twins, TwinPlaces<pixels>, RowPlaces<pixels>>;
   const HaloLines<E, pixels> lines(p, corner);
   const int there = min(channels, p.in_channels - chunk * channels), all = lines.all(p);
   const std::int64_t channel_bytes = p.channel_step * static_cast<std::int64_t>(sizeof(E));
@@ -155,14 +181,14 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
   for (int part = filler.first; part < all; part += filler.threads * parts) {
     X x[parts][at_once];
     const X* from[parts];
-    RowPlaces<pixels> rows[parts];
+    Places rows[parts];
 #pragma unroll
     for (int i = 0; i < parts; ++i) {
       const int own = part + i * filler.threads;
       const HaloPart at(p, lines, own);
       const HaloPixel<E> pixel = halo_pixel<E>(p, corner, first_channel, at);
       from[i] = reinterpret_cast<const X*>(pixel.from);
-      rows[i] = RowPlaces<pixels>(p, at, row_bytes, pixel.inside ? RowPlaces<pixels>::inside : 0);
+      rows[i] = Places(p, at, row_bytes, pixel.inside ? Places::inside : 0);
     }
 #pragma unroll 1
     for (int first = 0; first < channels; first += at_once) {
@@ -176,11 +202,12 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 #pragma unroll
       for (int i = 0; i < parts; ++i) {
         if (i > 0 && part + i * filler.threads >= all) continue;
-        const int turned = first_pixel<pixels>();
+        const int turned = first_pixel<pixels, twins>();
         int place[pixels];
 #pragma unroll
-        for (int k = 0; k < pixels; ++k) place[k] = rows[i].place[k] ^ first * static_cast<int>(sizeof(E));
-        const bool inside = (place[0] & RowPlaces<pixels>::inside) != 0;
+        for (int k = 0; k < pixels; ++k)
+          place[k] = rows[i].place[k] ^ (twins ? 0 : first * static_cast<int>(sizeof(E)));
+        const bool inside = (place[0] & Places::inside) != 0;
 #pragma unroll
         for (int c = 0; c < at_once; c += each) {
 #pragma unroll
@@ -189,7 +216,10 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 #pragma unroll
           for (int k = 0; k < pixels; ++k) {
             const uint4 unit = unit_of(x[i] + c, k ^ turned);
-            if (pixels == 1 || (place[k] & RowPlaces<pixels>::absent) == 0)
+            if (pixels > 1 && (place[k] & Places::absent) != 0) continue;
+            if constexpr (twins)
+              store_twins(p, slot, place[k], row_bytes, (first + c) * static_cast<int>(sizeof(E)), unit);
+            else
               *reinterpret_cast<uint4*>(slot + ((place[k] & -16) ^ c * static_cast<int>(sizeof(E)))) = unit;
           }
         }
@@ -208,12 +238,12 @@ __device__ uint4 rounded_units(const uint4& x, E) {
   return x;
 }
 // The same where a pixel's channels are neighbours in memory: units of 16 bytes.
-template <class E>
+template <class E, bool twins>
 __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
                            const Filler& filler) {
   constexpr int each = 16 / static_cast<int>(sizeof(E)), at_once = 4;
-  int row_bytes = p.row_bytes, channels = p.in_channels;
-  forget(row_bytes);  // or what follows from them is kept from box to box, where rows are filled too
+  int row_bytes = twins ? 64 : p.row_bytes, channels = p.in_channels;
+  if (!twins) forget(row_bytes);  // or what follows from them is kept from box to box, where rows are filled too
   forget(channels);
   const int units = row_bytes / 16, there = channels / each - chunk * units;
   const HaloLines<E, 1> lines(p, corner);
@@ -231,16 +261,20 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
       const int at = first + i * filler.threads, row = at / units;
-      if (row < p.halo_rows)
-        *reinterpret_cast<uint4*>(slot + row * row_bytes + place_in_row(row, at % units, row_bytes) * 16) =
-            rounded_units(x[i], E{});
+      if (row >= p.halo_rows) continue;
+      const uint4 unit = rounded_units(x[i], E{});
+      if constexpr (twins)
+        store_twins(p, slot, TwinPlaces<1>(p, HaloPart(p, lines, row), row_bytes, 0).place[0], row_bytes,
+                    at % units * 16, unit);
+      else
+        *reinterpret_cast<uint4*>(slot + row * row_bytes + place_in_row(row, at % units, row_bytes) * 16) = unit;
     }
   }
 }
 
 // All chunks of a box, so many times (`again`: perhaps more than once), each to the ring's next slot; tell(slot),
 // before the first one is handed on.
-template <class E, int loads, bool again, class Tell>
+template <class E, int loads, bool again, bool twins = false, class Tell>
 __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner& corner, unsigned char* slots,
                          Ring& slot, Filler& filler, int times, const Tell& tell) {
   const auto open = [&] { wait(shared.halo_empty(slot.place), slot.parity ^ 1); };
@@ -251,13 +285,13 @@ __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner
     with_pixels<E>(p, [&]<int pixels>() {
       if (p.units) {
         open();
-        fill_units<E>(p, corner, chunk, to, filler);
-      } else if (p.row_bytes == 128)
-        full ? fill_rows<E, pixels, loads, 128, true>(p, corner, chunk, to, filler, open)
-             : fill_rows<E, pixels, loads, 128, false>(p, corner, chunk, to, filler, open);
+        fill_units<E, twins>(p, corner, chunk, to, filler);
+      } else if (!twins && p.row_bytes == 128)
+        full ? fill_rows<E, pixels, loads, 128, false, true>(p, corner, chunk, to, filler, open)
+             : fill_rows<E, pixels, loads, 128, false, false>(p, corner, chunk, to, filler, open);
       else
-        full ? fill_rows<E, pixels, loads, 64, true>(p, corner, chunk, to, filler, open)
-             : fill_rows<E, pixels, loads, 64, false>(p, corner, chunk, to, filler, open);
+        full ? fill_rows<E, pixels, loads, 64, twins, true>(p, corner, chunk, to, filler, open)
+             : fill_rows<E, pixels, loads, 64, twins, false>(p, corner, chunk, to, filler, open);
       filler.next(HaloLines<E, pixels>(p, corner).all(p));
     });
     if (chunk == 0) tell(slot.place);

@@ -15,9 +15,10 @@ struct KernelKind {
   static constexpr Way way = which;
   static constexpr Team team = team_of(which, n);
   static constexpr bool wide = which == Way::wide, pools = which == Way::pooled, folds = which == Way::folded;
-  static constexpr int columns = n, blocks = blocks_of(which), joint = joint_of(which);
+  static constexpr bool twins = which == Way::twin;
+  static constexpr int columns = n, blocks = blocks_of(which, n), joint = joint_of(which);
   static constexpr bool cuts = cuts_items(which);
-  static constexpr int place_bytes = place_bytes_of(which);
+  static constexpr int place_bytes = place_bytes_of(which, n);
   static constexpr int across = wide ? wide_positions : n;  // of a matrix instruction
 };
 
@@ -46,7 +47,11 @@ void launch_columns(Way way, const ConvParams& params, const Launch& how) {
     case Way::single:
       return launch_kind<KernelKind<E, format, n, Way::single>>(params, how);
     case Way::paired:
-      return launch_kind<KernelKind<E, format, n, Way::paired>>(params, how);
+      if constexpr (can_pair(n)) return launch_kind<KernelKind<E, format, n, Way::paired>>(params, how);
+      break;
+    case Way::twin:
+      if constexpr (can_twin(n, sizeof(E))) return launch_kind<KernelKind<E, format, n, Way::twin>>(params, how);
+      break;
     case Way::deep:
       if constexpr (can_deepen(n)) return launch_kind<KernelKind<E, format, n, Way::deep>>(params, how);
       break;
@@ -54,7 +59,7 @@ void launch_columns(Way way, const ConvParams& params, const Launch& how) {
       if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::folded>>(params, how);
       break;
     case Way::pooled:
-      if constexpr (can_fold(n)) return launch_kind<KernelKind<E, format, n, Way::pooled>>(params, how);
+      if constexpr (can_pool(n)) return launch_kind<KernelKind<E, format, n, Way::pooled>>(params, how);
       break;
     case Way::march:
       if constexpr (can_march(n)) return launch_kind<KernelKind<E, format, n, Way::march>>(params, how);
@@ -75,8 +80,10 @@ void launch_format(Way way, int columns, const ConvParams& params, const Launch&
       return launch_columns<E, format, 24>(way, params, how);
     case 32:
       return launch_columns<E, format, 32>(way, params, how);
-    default:
+    case 64:
       return launch_columns<E, format, 64>(way, params, how);
+    default:
+      return launch_columns<E, format, most_columns>(way, params, how);
   }
 }
 

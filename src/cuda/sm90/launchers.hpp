@@ -9,13 +9,16 @@ namespace convt::core::cuda::sm90 {
 
 // Output channels of one band: columns of the matrix instruction.
 inline constexpr int all_columns[] = {8, 24, 32, 64};
+// For norms over more channels than that, in fewer ways: pairs of phases and folds have half as many positions.
+inline constexpr int most_columns = 128;
 
 // What a warpgroup does with the sums of its blocks of positions.
 enum class Way : int {
   strip,   // the chain runs in shared memory: any chain
   single,  // one phase along w at a time
   paired,  // two neighbouring phases along w at a time
-  deep,    // the same, where chunks of channels are many: half the consumers, of two blocks each, and more producers
+  twin,    // the same, from halo tiles that are there twice, so that a thread has neighbouring positions: twins.cuh
+  deep,    // as paired, where chunks of channels or columns are many: half the consumers, and more producers
   folded,  // all phases of a position, one after the other, into one result
   pooled,  // the same, of a fold that the kernel knows, where all weights stay; writers do the rest: pooled.cuh
   march,   // three neighbouring outputs along an axis at a time: march.cuh
@@ -51,7 +54,8 @@ constexpr Team team_of(Way way, int columns = 64) {
            : columns < 32 ? Team{2, 2, 128, 88, 1, 48}
                           : Team{2, 2, 136, 80, 1, 48};
   if (way == Way::wide) return {2, 2, 136, 80, 1, 48};
-  if (way == Way::paired || way == Way::folded) return {4, 1, 104, 64};
+  if (columns == most_columns) return {2, 2, 176, 80};
+  if (way == Way::paired || way == Way::twin || way == Way::folded) return {4, 1, 104, 64};
   if (way == Way::pooled) return {4, 1, 88, 72, 1, 56};
   return {2, 2, 176, 80};  // strip, single, deep
 }
@@ -67,22 +71,25 @@ constexpr int pooled_bytes(int columns) {
          pooled_buffers * pooled_staged_bytes(columns);
 }
 constexpr bool can_march(int columns) { return columns <= 32; }  // three times as many must fit the registers
-constexpr bool can_fold(int columns) { return columns == 32 || columns == 64; }
+constexpr bool can_fold(int columns) { return columns >= 32; }
+constexpr bool can_pool(int columns) { return columns == 32 || columns == 64; }
+constexpr bool can_pair(int columns) { return columns < most_columns; }
 // Fewer would be kernels for few cases.
-constexpr bool can_deepen(int columns) { return columns == 32 || columns == 64; }
+constexpr bool can_deepen(int columns) { return columns >= 32; }
+// Elements of so many bytes: of 4, two halo tiles would leave no room for weights.
+constexpr bool can_twin(int columns, int element) { return (columns == 32 || columns == 64) && element == 2; }
 // Neighbouring phases along w whose sums a warpgroup has at a time.
-constexpr int joint_of(Way way) { return way == Way::paired || way == Way::deep ? 2 : 1; }
+constexpr int joint_of(Way way) { return way == Way::paired || way == Way::twin || way == Way::deep ? 2 : 1; }
 // Whether items may be cut.
 CONVT_FN constexpr bool cuts_items(Way way) {
-  return way == Way::strip || way == Way::single || way == Way::paired || way == Way::deep;
+  return way == Way::strip || way == Way::single || way == Way::paired || way == Way::twin || way == Way::deep;
 }
 // That a producer's thread has under way.
 CONVT_FN constexpr int loads_of(const Team& team) { return team.producer_registers < 80 ? 16 : 32; }
 // Of shared memory: where the results of consumers' blocks go, by warp and by thread, two at most.
-constexpr int place_bytes_of(Way way) {
-  const bool stores =
-      way == Way::single || way == Way::paired || way == Way::deep || way == Way::folded || way == Way::pooled;
-  return stores ? warp_place_bytes + team_of(way).consumer_warps() * vector_round : 0;
+constexpr int place_bytes_of(Way way, int columns) {
+  const bool stores = way != Way::strip && way != Way::march && way != Way::wide;
+  return stores ? warp_place_bytes + team_of(way, columns).consumer_warps() * vector_round : 0;
 }
 static_assert(team_of(Way::folded).consumer_warps() * static_cast<int>(sizeof(std::int64_t)) <= warp_place_bytes);
 static_assert(pooled_team.consumer_warps() == group_warps * group_warps);  // rings.cuh: many_vectors()
@@ -93,7 +100,10 @@ CONVT_FN constexpr bool all_fill(Way way, bool all_weights) {
          all_weights;
 }
 constexpr int positions_of(Way way) { return way == Way::wide ? wide_positions : block_rows; }  // of a block
-constexpr int blocks_of(Way way) { return way == Way::single || way == Way::deep || way == Way::march ? 2 : 1; }
+constexpr int blocks_of(Way way, int columns = 64) {
+  if (way == Way::deep) return columns == most_columns ? 1 : 2;
+  return way == Way::single || way == Way::march ? 2 : 1;
+}
 
 void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launch& how);

@@ -9,8 +9,8 @@ namespace convt::core::cuda::sm90 {
 enum class Format { tf32, f16, bf16 };
 
 // An operand in shared memory: rows of 64 or 128 bytes, swizzled by address (see place_in_row()), in groups of 8 rows
-// that are `group_rows` rows apart. It may begin at any row; the descriptor's base offset stays 0. Moves are in units
-// of 16 bytes: shared memory is smaller than what the field holds, so that a sum does.
+// that are equally far apart (operand_layout()). It may begin at any row; the descriptor's base offset stays 0. Moves
+// are in units of 16 bytes: shared memory is smaller than what the field holds, so that a sum does.
 struct Operand {
   int place;
   std::uint32_t layout;

@@ -52,9 +52,12 @@ CONVT_FN constexpr int pooled_staged_bytes(int columns) {  // floats, of one war
   return columns / 2 * group_threads * static_cast<int>(sizeof(float));
 }
 
+// Of a line of a halo tile that is there twice, in pixels of each: whole rows of two.
+CONVT_FN constexpr int twin_line(int pixels) { return (pixels + 1) / 2 * 2; }
+
 // Of a matrix instruction's operand (operand.cuh): the upper half of its descriptor.
-constexpr std::uint32_t operand_layout(int group_rows, int row_bytes) {
-  return (row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_rows * row_bytes) >> 4;
+constexpr std::uint32_t operand_layout(int group_bytes, int row_bytes) {
+  return (row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_bytes) >> 4;
 }
 
 // Of numbers below 2^15 by a divisor that the host knows, which is none above 2^15.
@@ -208,11 +211,11 @@ struct ConvParams {
   // Apart: loaded as one pair, they would have to be moved for every product.
   std::uint32_t input_layout = 0;
   int halo_rows = 1;
+  int line_rows = 1;        // from one line of the halo tile to the next
   Divisor parts[3], lines;  // of a line of the halo tile, as HaloLines has them: pixels, pairs by `before`; of a plane
   std::uint32_t weight_layout = 0;
   // Of blocks: groups of 8 positions along w, 8 of them, or 16 where positions are columns.
-  int group_rows = 8;             // from one group to the next, in the halo tile
-  int group_step[3] = {0, 0, 0};  // the same in positions
+  int group_step[3] = {0, 0, 0};  // from one group to the next, in positions; of twins, from every other one
   // Where tiles are runs, rows of all blocks are neighbours in the halo tile instead, and some are no positions: row r
   // is at r / axis[2].halo along h and at what is left along w. 2^16 / axis[2].halo and 1 more; 0 where they are not.
   int run = 0;

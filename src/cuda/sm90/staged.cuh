@@ -55,8 +55,14 @@ __device__ void write_parts(const WriterParts& parts, const E* staged, int pitch
     for (int k = 0; k < WriterParts::count; ++k)
       x[k] = *reinterpret_cast<const Neighbours*>(staged + c * pitch + parts.from[k]);
 #pragma unroll
-    for (int k = 0; k < WriterParts::count; ++k)
-      if (parts.inside[k]) store_result(reinterpret_cast<Neighbours*>(to + parts.to[k]), x[k]);
+    for (int k = 0; k < WriterParts::count; ++k) {
+      if (!parts.inside[k]) continue;
+      auto* const own = reinterpret_cast<Neighbours*>(to + parts.to[k]);
+      if constexpr (sizeof(E) == sizeof(float))
+        store_result(own, x[k]);
+      else
+        *own = x[k];  // pieces of sectors, which the L2 cache must keep until the others come
+    }
     to += group_warps * channel_step;
   }
 }

@@ -70,16 +70,17 @@ struct Missing {
 // Where a thread's rows go, from the tile's first output on, in the first phase and at its first column; of a block,
 // the first of its two rows. Where results may be stored as vectors and are, the first row and column of its warp. Once
 // for all tiles, in elements of the output, in shared memory: registers are short.
-template <int n, int blocks, bool vectors>
+template <int n, int blocks, bool vectors, bool twins = false>
 __device__ void find_places(const ConvParams& p, const Memory& memory) {
   const int thread = memory.consumer();
   const int group = thread / group_threads, row = Sums<n>::row(0, thread), column = Sums<n>::column(0, thread);
-  std::int64_t first = static_cast<std::int64_t>(row / 8) * p.results.group;
+  constexpr int apart = twins ? 2 : 1;  // neighbouring threads' positions
+  std::int64_t first = static_cast<std::int64_t>(row / 8 / apart) * p.results.group;
   if (vectors && p.vectors) {
     *memory.warp_place() = first + p.results.block[group];  // by all lanes alike
     return;
   }
-  first += column * p.to.step.c + row % 8 * p.results.position;
+  first += column * p.to.step.c + row % 8 * apart * p.results.position;
 #pragma unroll
   for (int b = 0; b < blocks; ++b) memory.place()[b] = first + p.results.block[group * blocks + b];
 }

@@ -23,7 +23,7 @@ AxisPhase axis_phase(const ConvAxis& axis, int number, bool joined) {
 }  // namespace
 
 void place_classes(ConvParams& p, bool joined) {
-  const int units = p.row_bytes / 16, line = p.axis[2].halo * units, plane = p.axis[1].halo * line;
+  const int units = p.row_bytes / 16, line = p.line_rows * units, plane = p.axis[1].halo * line;
   const auto step = [&](int a) { return -static_cast<int>(p.axis[a].taps.shift_step); };
   for (int a = 0; a < 3; ++a) p.phases[a] = std::min(p.axis[a].stride, p.axis[a].size);
   p.tap_step = step(2) * units;

@@ -40,14 +40,14 @@ constexpr int march_rows = team_of(Way::march).consumers * blocks_of(Way::march)
 // Bytes behind halo tiles and weights: items, places of results, a strip of both warpgroups' blocks or lines of short
 // chains, staged results.
 int fixed_bytes(const Geometry& g, Way way) {
-  const int chain = way == Way::strip ? strip_bytes(team_of(way).consumers * block_rows, g.columns)
+  const int chain = way == Way::strip ? strip_bytes(team_of(way, g.columns).consumers * block_rows, g.columns)
                                       : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
   const int staged = way == Way::wide    ? wide_staged_bytes(g.element)
                      : way == Way::march ? march_staged_bytes(march_rows, g.columns)
                                          : 0;
-  const Team team = team_of(way);
+  const Team team = team_of(way, g.columns);
   const int each = item_bytes + (cuts_items(way) ? share_bytes : 0);
-  return shared_slack + (most_slots + team.warps()) * each + place_bytes_of(way) + chain + staged;
+  return shared_slack + (most_slots + team.warps()) * each + place_bytes_of(way, g.columns) + chain + staged;
 }
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
@@ -56,7 +56,8 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const std::int64_t all = std::int64_t{g.tap_count()} * g.chunks;
   int streamed = std::max(stage_bytes / weights, 1);  // tiles of a stage
   const int left = most_shared - fixed_bytes(g, tile.way);
-  tile.slot_bytes = round_up(tile.halo_rows * g.row_bytes, 1024);
+  const int line = tile.way == Way::twin ? 2 * twin_line(tile.halo[2]) : tile.halo[2];
+  tile.slot_bytes = round_up(tile.halo[0] * tile.halo[1] * line * g.row_bytes, 1024);
   const int fit = (left - least_stages * streamed * weights) / tile.slot_bytes;
   // One phase is done with a chunk when the next one comes: a few slots do.
   const bool one_phase = volume({g.taps[0].stride, g.taps[1].stride, g.taps[2].stride}) == 1;
@@ -68,7 +69,8 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   }
   const int behind_slots = left - tile.slots * tile.slot_bytes;
   // Smaller ones where they are few; of one phase they were slower.
-  if (tile.resident && behind_slots / (streamed * weights) < few_stages) streamed = std::max(streamed / 2, 1);
+  const int few = tile.way == Way::twin ? few_stages - 1 : few_stages;  // three large ones were faster there
+  if (tile.resident && behind_slots / (streamed * weights) < few) streamed = std::max(streamed / 2, 1);
   if (streamed > 1) streamed -= streamed % 2;  // pairs of taps
   tile.all_weights = g.bands == 1 && all <= behind_slots / weights;
   tile.stage_tiles = tile.all_weights ? static_cast<int>(all) : streamed;
@@ -79,7 +81,8 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
 // In clocks of one multiprocessor; rates were measured (docs/hopper-notes.md).
 constexpr double load_latency = 1400;    // of a load that many wait for
 constexpr double weight_latency = 1400;  // of a stage of weights, which all multiprocessors read at once
-constexpr double sector = 32, sector_rate = 32, weight_rate = 24, result_rate = 6;  // bytes, bytes, sums per clock
+constexpr double sector = 32, sector_rate = 32, weight_rate = 24;  // bytes, and bytes per clock
+constexpr double result_rate = 6, twin_rate = 6.5;                 // sums per clock
 
 // Of the loads of a box of so many rows in lines of so many pixels, which begin anywhere in a sector.
 double sector_clocks(const Geometry& g, int rows, int line) {
@@ -87,7 +90,7 @@ double sector_clocks(const Geometry& g, int rows, int line) {
 }
 // Of filling it.
 double halo_clocks(const Geometry& g, const Tile& tile) {
-  const Team team = team_of(tile.way);
+  const Team team = team_of(tile.way, g.columns);
   const double loads = tile.resident ? 32 : loads_of(team);  // of what stays, the next one's come early
   const int rows = tile.halo_rows, line = tile.halo[2], warps = team.halo_warps(all_fill(tile.way, tile.all_weights));
   const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.element) / loads;
@@ -115,7 +118,8 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
                                           : static_cast<double>(g.tap_count()) * g.chunks * g.columns * g.row_bytes /
                                                 std::min(weight_rate, (tile.stages - 1) * stage / weight_latency);
   const double halo = halo_clocks(g, tile) * passes;
-  const double results = tile.way == Way::wide ? 0 : positions * phases * g.columns / result_rate;
+  const double results =
+      tile.way == Way::wide ? 0 : positions * phases * g.columns / (tile.way == Way::twin ? twin_rate : result_rate);
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo;
   const double longest = overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo;
@@ -133,7 +137,9 @@ Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3
   std::int64_t rows = 1;
   for (int a = 0; a < 3; ++a) {
     const auto i = static_cast<std::size_t>(a);
-    tile.size[i] = blocks[i] * (a == group_axis ? positions_of(way) / 8 : 1) * (a == 2 ? 8 : 1);
+    // Of twins, groups take turns: two have 16 neighbours.
+    const int along_w = way == Way::twin ? 16 : 8;
+    tile.size[i] = blocks[i] * (a == group_axis ? positions_of(way) / along_w : 1) * (a == 2 ? along_w : 1);
     tile.halo[i] = tile.size[i] + g.span[i];
     rows *= tile.halo[i];
   }
@@ -290,6 +296,33 @@ Reach reach_of(const TapAxis& axis, std::int64_t lead) {
   return reach;
 }
 
+void set_columns(Geometry& g, bool norm) {
+  double least = 0;
+  for (const int columns : all_columns) {
+    const double cost = static_cast<double>(ceil_div(g.out_channels, columns)) * instruction_clocks(columns);
+    if (least != 0 && cost >= least) continue;
+    least = cost;
+    g.columns = columns;
+  }
+  if (norm && g.out_channels > g.columns && g.out_channels <= most_columns) g.columns = most_columns;
+  g.bands = static_cast<int>(ceil_div(g.out_channels, g.columns));
+}
+
+void set_rows(Geometry& g, int bytes) {
+  const int channels = bytes / g.element, step = step_bytes / g.element;
+  g.row_bytes = bytes;
+  g.chunks = (g.in_channels - 1) / channels + 1;
+  g.last_steps = (g.in_channels - (g.chunks - 1) * channels - 1) / step + 1;
+}
+
+bool has_norm(const Program& program) {
+  return std::ranges::any_of(program.steps, [](const Step& step) {
+    const Op* const op = std::get_if<Op>(&step.what);
+    const auto* const norm = op == nullptr ? nullptr : std::get_if<ops::LayerNorm>(op);
+    return norm != nullptr && norm->channels;
+  });
+}
+
 std::string describe(const Program& program, Geometry& g) {
   const Convolution& c = program.convolution;
   const Descriptor& asked = *program.asked;
@@ -328,18 +361,9 @@ std::string describe(const Program& program, Geometry& g) {
   g.out_channels = static_cast<int>(c.out_channels);
   // Rows of 64 bytes where those of 128 would be much emptier.
   const auto bytes_in = [&](std::int64_t row) { return ceil_div(c.in_channels * g.element, row) * row; };
-  g.row_bytes = 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128;
-  const int channels = g.row_bytes / g.element, step = step_bytes / g.element;
-  g.chunks = static_cast<int>(ceil_div(c.in_channels, channels));
-  g.last_steps = static_cast<int>(ceil_div(c.in_channels - std::int64_t{g.chunks - 1} * channels, step));
-  double least = 0;
-  for (const int columns : all_columns) {
-    const double cost = static_cast<double>(ceil_div(c.out_channels, columns)) * instruction_clocks(columns);
-    if (least != 0 && cost >= least) continue;
-    least = cost;
-    g.columns = columns;
-  }
-  g.bands = static_cast<int>(ceil_div(c.out_channels, g.columns));
+  set_rows(g, 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128);
+  set_columns(g, has_norm(program));
+  g.fours = c.out_channels % 8 == 0 && g.output[2] % 4 == 0 && asked.output_layout == CONVT_CHANNELS_FIRST;
   return "";
 }
 
@@ -348,20 +372,28 @@ std::string Tile::print() const {
                      way == Way::march  ? "m"
                      : way == Way::wide ? "w"
                      : way == Way::deep ? "p"
+                     : way == Way::twin ? "t"
                                         : "",
                      run ? 'r' : axis_letters[static_cast<std::size_t>(group_axis)], fmt::join(size, "x"));
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& device) {
   if (way == Way::march) return march_tiles(g, device);
-  if (way == Way::deep && (g.chunks == 1 || g.taps[2].stride == 1 || !can_deepen(g.columns))) return {};
+  // Of few chunks, only where there is no other way for pairs of phases.
+  const bool few = g.chunks == 1 && can_pair(g.columns);
+  if (way == Way::deep && (few || g.taps[2].stride == 1 || !can_deepen(g.columns))) return {};
+  if (way == Way::paired && !can_pair(g.columns)) return {};
   if (way == Way::wide && (g.columns != wide_channels || g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1))
     return {};
-  const int blocks = team_of(way).consumers * blocks_of(way);
+  const bool twins = can_twin(g.columns, g.element) && g.row_bytes == 64 && g.taps[2].stride == 2 && g.fours;
+  if (way == Way::twin && !twins) return {};
+  const int blocks = team_of(way, g.columns).consumers * blocks_of(way, g.columns);
   std::vector<Tile> tiles;
-  for (const int axis : {1, 0, 2})  // of equals the first is taken, and measured ones were faster in this order
+  for (const int axis : {1, 0, 2}) {  // of equals the first is taken, and measured ones were faster in this order
+    if (way == Way::twin && axis != 1) continue;
     for (int d = 1; d <= blocks; d *= 2)
       for (int h = 1; d * h <= blocks; h *= 2) tiles.push_back(tile_of(g, way, axis, {d, h, blocks / (d * h)}, device));
+  }
   return tiles;
 }
 

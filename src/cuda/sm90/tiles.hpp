@@ -21,12 +21,19 @@ struct Geometry {
   int in_channels = 1, out_channels = 1;
   int row_bytes = 128, chunks = 1, last_steps = 1;  // as ConvParams has them
   int columns = 8, bands = 1;
+  bool fours = false;  // lines of the output are whole fours of neighbours, channels whole groups of 8
   std::int64_t batch = 1;
 
   int tap_count() const;
 };
 // Fills in all of it, or says why the engine cannot take the program's convolution.
 std::string describe(const Program& program, Geometry& geometry);
+// Over channels.
+bool has_norm(const Program& program);
+// The cheapest; as many as there are channels, where norms need them together and that can be.
+void set_columns(Geometry& geometry, bool norm);
+// Rows of 64 or 128 bytes, of chunks of as many channels.
+void set_rows(Geometry& geometry, int bytes);
 
 // Phases' inputs relative to their positions, where the first output is in phase `lead`.
 struct Reach {
@@ -42,10 +49,10 @@ struct Tile {
   Way way = Way::strip;
   std::string rejection;
   std::array<std::size_t, 3> order{0, 1, 2};  // the convolution's axes, as the tile's; d and h may change places
-  int group_axis = 1;                         // groups of 8 positions along w follow each other along it
-  bool run = false;                           // rows follow each other as in the halo tile: ConvParams::run
-  std::array<int, 3> blocks{1, 1, 1};         // of positions_of(way)
-  std::array<int, 3> size{1, 1, 1};           // in positions
+  int group_axis = 1;  // groups of 8 positions along w follow each other along it; of twins, pairs of groups
+  bool run = false;    // rows follow each other as in the halo tile: ConvParams::run
+  std::array<int, 3> blocks{1, 1, 1};  // of positions_of(way)
+  std::array<int, 3> size{1, 1, 1};    // in positions
   std::array<int, 3> halo{1, 1, 1};
   int halo_rows = 1, slots = 1, slot_bytes = 0, stages = 1, stage_tiles = 1;
   bool resident = true, all_weights = false;
@@ -53,7 +60,8 @@ struct Tile {
   double seconds = 0;  // predicted, of all images in one launch
 
   std::string print() const;  // "h1x8x32": the group axis and the size; "wh1x16x32" where positions are columns;
-                              // "ph1x16x16" where chunks are many; "mr98x5x49" of a run that marches
+                              // "ph1x16x16" where chunks or columns are many; "th4x4x16" where halo tiles are there
+                              // twice; "mr98x5x49" of a run that marches
 };
 // Every tile of the table, rejected ones as well; none where this way is none for the convolution.
 std::vector<Tile> tiles_of(const Geometry& geometry, Way way, const DeviceProperties& device);

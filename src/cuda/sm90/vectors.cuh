@@ -24,7 +24,7 @@ class VectorWriter {
     to_ = static_cast<E*>(p.to.data) + first;
     // Of the lane's own row, and so of all 8 of a group: none is cut.
     there_ = (Missing(p, memory, 0, 1).of >> group * Missing::row_bits & Missing::outside) == 0;
-    static_assert(n / 16 <= group_warps);  // rounds that many_vectors() has room for
+    static_assert(!apart || n / 16 <= group_warps);  // rounds that many_vectors() has room for
     unsigned char* const exchange = apart ? memory.many_vectors() : memory.vectors();
     put_ = exchange + (lane ^ lane / 8 % 2 * 4) * 16;
     take_ = exchange + (channel / 8 * 16 + group * 8 + (channel % 8 ^ group * 4)) * 16;

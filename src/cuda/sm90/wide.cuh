@@ -86,47 +86,69 @@ __device__ void stage_block(const ShortChain& chain, const Lines<wide_channels>&
 }
 
 // Neighbours along w, `per` of them, in the order of the output's rows, so that a warp writes as much of a row at once
-// as the tile has.
+// as the tile has. All but whether they are inside is the same for every tile.
 template <int per>
-__device__ WriterParts wide_parts(const ConvParams& p, const Item& item, int first) {
-  WriterParts parts;
+struct WideParts : WriterParts {
+  int at[count];  // the tile's positions, 10 bits for each axis
+
+  __device__ WideParts(const ConvParams& p, int first) {
 #pragma unroll
-  for (int k = 0; k < WriterParts::count; ++k) {
-    int rest = first + (k * warp_threads + static_cast<int>(threadIdx.x) % warp_threads) * per;
-    int block = 0, column = rest % p.axis[2].tile % 8, at[3];
-    parts.to[k] = 0;
-    parts.inside[k] = true;
+    for (int k = 0; k < count; ++k) {
+      int rest = first + (k * warp_threads + static_cast<int>(threadIdx.x) % warp_threads) * per;
+      int block = 0, column = rest % p.axis[2].tile % 8;
+      to[k] = at[k] = 0;
+      int own[3];
 #pragma unroll
-    for (int a = 2; a >= 0; --a) {
-      at[a] = rest % p.axis[a].tile;
-      rest /= p.axis[a].tile;
+      for (int a = 2; a >= 0; --a) {
+        own[a] = rest % p.axis[a].tile;
+        rest /= p.axis[a].tile;
+        at[k] |= own[a] << 10 * a;
+      }
+      const std::int64_t steps[3] = {p.to.step.d, p.to.step.h, p.to.step.w};
+#pragma unroll
+      for (int a = 0; a < 3; ++a) {
+        const int each = p.block_size[a];
+        to[k] += own[a] * steps[a];
+        block = block * (p.axis[a].tile / each) + own[a] / each;
+        if (p.group_step[a] != 0) column += own[a] % each / p.group_step[a] * 8;
+      }
+      from[k] = block * wide_positions + column;
     }
-    const std::int64_t steps[3] = {p.to.step.d, p.to.step.h, p.to.step.w};
-#pragma unroll
-    for (int a = 0; a < 3; ++a) {
-      const int each = p.block_size[a];
-      parts.inside[k] &= item.tile[a] * p.axis[a].tile + at[a] < p.axis[a].size;
-      parts.to[k] += at[a] * steps[a];
-      block = block * (p.axis[a].tile / each) + at[a] / each;
-      if (p.group_step[a] != 0) column += at[a] % each / p.group_step[a] * 8;
-    }
-    parts.from[k] = block * wide_positions + column;
   }
-  return parts;
-}
+  __device__ void find_inside(const ConvParams& p, const Item& item) {
+    int left[3];  // positions, from the tile's first on
+#pragma unroll
+    for (int a = 0; a < 3; ++a) left[a] = p.axis[a].size - item.tile[a] * p.axis[a].tile;
+#pragma unroll
+    for (int k = 0; k < count; ++k) {
+      inside[k] = true;
+#pragma unroll
+      for (int a = 0; a < 3; ++a) inside[k] &= (at[k] >> 10 * a & 1023) < left[a];
+    }
+  }
+};
+static_assert(2 * wide_positions < 1024);
 
 // By the writers: every tile of the block, when consumers have staged it.
 template <class E, int per>
 __device__ void write_tiles(const ConvParams& p, const Shared& shared, const E* staged) {
+  constexpr int all = 2 * wide_positions, each = WriterParts::count * warp_threads * per;
   Item item = item_at(p, blockIdx.x);
   int parity = 0;
+  WideParts<per> parts(p, 0);
   for (int i = blockIdx.x; i < p.items; i += gridDim.x, step_on(p, item), parity ^= 1) {
     E* const to = static_cast<E*>(p.to.data) + result_of(p, item);
     const int channels = min(wide_channels, p.out_channels - item.band * wide_channels);
+    if (each == all) parts.find_inside(p, item);
     wait(shared.staged_full(), parity);
 #pragma unroll 1
-    for (int first = 0; first < 2 * wide_positions; first += WriterParts::count * warp_threads * per)
-      write_parts<per>(wide_parts<per>(p, item, first), staged, wide_pitch, channels, to, p.to.step.c);
+    for (int first = 0; first < all; first += each) {
+      if (each < all) {  // found again: registers are short
+        parts = WideParts<per>(p, first);
+        parts.find_inside(p, item);
+      }
+      write_parts<per>(parts, staged, wide_pitch, channels, to, p.to.step.c);
+    }
     release_staged(shared);
   }
 }

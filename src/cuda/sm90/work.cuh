@@ -141,9 +141,13 @@ __device__ inline Class uniform(const Class& c) {
           uniform(c.along_w), uniform(c.phase),  uniform(c.place),   uniform(c.line),  uniform(c.plane)};
 }
 
-// A row of a block, as a position of the tile.
-__device__ inline int position_at(const ConvParams& p, int block, int row, int a) {
-  return p.origin[block][a] + row / 8 * p.group_step[a] + (a == 2 ? row % 8 : 0);
+// A row of a block, as a position of the tile. twins: halo tiles are there twice (twins.cuh), and every other group of
+// 8 rows has the odd positions of 16 along w.
+template <bool twins = false>
+__device__ int position_at(const ConvParams& p, int block, int row, int a) {
+  constexpr int turns = twins ? 1 : 0;
+  const int group = row / 8;
+  return p.origin[block][a] + (group >> turns) * p.group_step[a] + (a == 2 ? (row % 8 << turns) + (group & turns) : 0);
 }
 // The same of a run, which has no more than 256 rows. Behind a line's positions are rows that are none.
 struct RunRow {
@@ -197,6 +201,8 @@ __device__ float rounded_value(E x) {
 __device__ inline int place_in_row(int row, int unit, int row_bytes) {
   return unit ^ (row_bytes == 128 ? row % 8 : row / 2 % 4);
 }
+// The same where rows of 128 bytes are two pixels (twins.cuh), of an address in a slot.
+__device__ inline int twin_swizzled(int address) { return address ^ (address >> 3 & 0x70); }
 // From a tile of weights' beginning to a weight, in elements.
 template <class E>
 __device__ int weight_place(int column, int channel, int row_bytes) {
