@@ -72,6 +72,10 @@ const std::vector<std::string> shapes = {
     "2d batch=2 channels=8->300 input=15x17 kernel=2 stride=2 | bias | layer_norm(channels) | gelu",
     "1d batch=2 channels=4->500 input=90 kernel=3 stride=2 | softmax | layer_norm(channels) | add(1)",
     "3d channels=48->24 input=20x12x18 kernel=5",
+    "3d batch=5 channels=32->64 input=9x20x32 kernel=3 stride=2 padding=1 | layer_norm(channels) | gelu | mul(0.5)",
+    "3d batch=2 channels=16->24 input=9x33x64 kernel=3 stride=2 padding=1",
+    "2d batch=9 channels=40->70 input=67x125 kernel=4 stride=2 padding=1 | bias | relu",
+    "3d batch=3 channels=8->30 input=7x19x37 kernel=3x2x5 stride=3x1x2 padding=1x0x2 | relu",
 };
 
 void check(const std::string& text, std::uint64_t seed, cudaStream_t stream) {
@@ -115,7 +119,8 @@ TEST_F(Hopper, EveryTile) {
     for (const std::string shape :
          {"3d channels=32->24 input=9x20x35 kernel=3 padding=1", "2d channels=140->64 input=9x19 kernel=2 stride=2",
           "3d channels=16->32 input=9x17x33 kernel=3 stride=2 padding=1 | bias | relu",
-          "3d channels=20->40 input=5x9x18 kernel=4 stride=2 padding=1"}) {
+          "3d channels=20->40 input=5x9x18 kernel=4 stride=2 padding=1",
+          "3d batch=2 channels=20->64 input=5x9x34 kernel=3 stride=2 padding=1 | layer_norm(channels) | gelu"}) {
       const std::string text = "conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2);
       const std::vector<std::string> tiles = tiles_of(text);
       EXPECT_GE(tiles.size(), 6U) << text;

@@ -115,6 +115,10 @@ const std::vector<std::string> shapes = {
     "2d channels=8->140 input=5x7 kernel=2 stride=2 | bias | layer_norm(channels) | gelu",
     "1d batch=2 channels=4->300 input=19 kernel=3 stride=2 | softmax | layer_norm(channels) | add(1)",
     "2d channels=40->16 input=3x20 kernel=33x9 padding=4",
+    "3d channels=20->64 input=3x5x16 kernel=3 stride=2 padding=1 | layer_norm(channels) | gelu | mul(0.5)",
+    "2d batch=2 channels=40->70 input=9x37 kernel=3 stride=2 padding=1 | bias | relu",
+    "3d batch=3 channels=8->20 input=4x7x13 kernel=3x2x5 stride=3x1x2 padding=1x0x2 | relu",
+    "3d batch=2 channels=16->24 input=3x9x35 kernel=3 stride=2 padding=1",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};
@@ -158,6 +162,7 @@ TEST(HopperModelTiles, AgreeWithTheReference) {
           "3d channels=20->40 input=3x5x18 kernel=2x3x4 stride=1x2x2 padding=0x1x1",
           "2d channels=80->64 input=5x22 kernel=5 stride=2 padding=2 output_padding=1 | gelu",
           "2d channels=32->32 input=5x18 kernel=2 stride=2 layout=channels_last->channels_first",
+          "3d channels=8->30 input=2x5x17 kernel=3x2x2 stride=2x1x2 | layer_norm(channels)",
           "2d batch=2 channels=12->70 input=9x21 kernel=2x3 | bias | relu"}) {
       const std::string text = in_mode(shape, mode);
       const std::vector<std::string> tiles = tiles_of(text);

@@ -12,6 +12,7 @@
 #include "cuda/sm90/halo.cuh"
 #include "cuda/sm90/pooled.cuh"
 #include "cuda/sm90/products.cuh"
+#include "cuda/sm90/rows.cuh"
 #include "cuda/sm90/wide.cuh"
 
 namespace convt::core::cuda::sm90 {
@@ -171,7 +172,9 @@ template <class Kind>
 __device__ __forceinline__ void run_phases(const ConvParams& p, int route, const int (&offset)[Kind::blocks],
                                            Feed& feed, const Memory& memory) {
   constexpr int n = Kind::columns, blocks = Kind::blocks, joint = Kind::joint;
-  using To = std::conditional_t<Kind::twins, TwinResults<n>, Results<n, joint, blocks>>;
+  using To = std::conditional_t<
+      Kind::twins, TwinResults<n>,
+      std::conditional_t<Kind::rows, RowResults<n, Kind::team.first_producer()>, Results<n, joint, blocks>>>;
   int number = p.item_shares == 1 ? 0 : uniform(memory.share()->first);
 #pragma unroll 1
   do {
@@ -271,8 +274,10 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
     wait_together(shared.weights_full(0), 0);
   }
   int route = shared.careful ? Route::any : p.route;
-  if constexpr (!Kind::twins) forget(route);  // or it is found again each time; twins have no register for it
-  if constexpr (Kind::way != Way::strip && !Kind::wide)
+  if constexpr (!Kind::twins && !Kind::rows) forget(route);  // or it is found again each time; these have no register
+  if constexpr (Kind::rows)
+    find_row_places<Kind::columns>(p, memory);
+  else if constexpr (Kind::way != Way::strip && !Kind::wide)
     find_places<Kind::columns, blocks, Kind::folds && sizeof(typename Kind::Element) == 2, Kind::twins>(p, memory);
   [[maybe_unused]] int staged = 0;
   constexpr WhichChains chains = Kind::folds ? both_chains : first_chain;

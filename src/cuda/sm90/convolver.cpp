@@ -395,7 +395,8 @@ void HopperConvolver::convolve(const ConvJob& job) const {
                      shorten(job.chain, g_.out_channels, p.quick) && shorten(job.behind, g_.out_channels, p.behind);
   const convt_dtype dtype = program_->asked->dtype;
   const auto width = static_cast<int>(job.slab.box.size[2]);
-  const bool narrow = (choice_.quick.way == Way::wide && (job.to.dtype != dtype || job.to.step.w != 1)) ||
+  const bool along_w = choice_.quick.way == Way::wide || choice_.quick.way == Way::rows;
+  const bool narrow = (along_w && (job.to.dtype != dtype || job.to.step.w != 1)) ||
                       (choice_.quick.way == Way::twin && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width)));
   const Tile& tile = job.pool != nullptr ? choice_.folded
                      : !quick            ? choice_.strip

@@ -63,7 +63,7 @@ class Sm90Engine : public Engine {
       choice.folded = folded.front();
       const Way narrow = !pairs ? Way::single : can_pair(choice.geometry.columns) ? Way::paired : Way::deep;
       choice.narrow = tiles_in({narrow}).front();
-      tiles = tiles_in({pairs ? Way::paired : Way::single, Way::twin, Way::deep, Way::march, Way::wide});
+      tiles = tiles_in({pairs ? Way::paired : Way::single, Way::twin, Way::rows, Way::deep, Way::march, Way::wide});
       choice.quick = tiles.front();
       return choice.strip.rejection.empty() ? choice.quick.rejection : choice.strip.rejection;
     };

@@ -257,14 +257,18 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, bool v
 
 // A short chain, and what writer_as<To>() makes of its results, 8 columns at a time; or writer_as.vectors<To>(). Values
 // between stages are floats, whatever E is.
+template <class WriterAs>
+concept OfOwnType = requires {
+  requires WriterAs::own_type;
+};  // results have the type of inputs
 template <class E, template <int, int> class Rows, int n, int joint, int blocks, class WriterAs>
 __device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const WriterAs& writer_as,
                        float (&sums)[joint][blocks][n / 2]) {
   Rows<joint, blocks> rows;
   start_short(chain, p.out_channels, lines, sums, rows);
-  if (sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
+  if (OfOwnType<WriterAs> || sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
     finish_as<E, E>(chain, lines, p.vectors, writer_as, rows, sums);
-  else
+  else if constexpr (!OfOwnType<WriterAs>)
     finish_as<E, float>(chain, lines, p.vectors, writer_as, rows, sums);
 }
 

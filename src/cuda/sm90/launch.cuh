@@ -15,7 +15,7 @@ struct KernelKind {
   static constexpr Way way = which;
   static constexpr Team team = team_of(which, n);
   static constexpr bool wide = which == Way::wide, pools = which == Way::pooled, folds = which == Way::folded;
-  static constexpr bool twins = which == Way::twin;
+  static constexpr bool twins = which == Way::twin, rows = which == Way::rows;
   static constexpr int columns = n, blocks = blocks_of(which, n), joint = joint_of(which);
   static constexpr bool cuts = cuts_items(which);
   static constexpr int place_bytes = place_bytes_of(which, n);
@@ -51,6 +51,9 @@ void launch_columns(Way way, const ConvParams& params, const Launch& how) {
       break;
     case Way::twin:
       if constexpr (can_twin(n, sizeof(E))) return launch_kind<KernelKind<E, format, n, Way::twin>>(params, how);
+      break;
+    case Way::rows:
+      if constexpr (can_row(n)) return launch_kind<KernelKind<E, format, n, Way::rows>>(params, how);
       break;
     case Way::deep:
       if constexpr (can_deepen(n)) return launch_kind<KernelKind<E, format, n, Way::deep>>(params, how);

@@ -18,6 +18,7 @@ enum class Way : int {
   single,  // one phase along w at a time
   paired,  // two neighbouring phases along w at a time
   twin,    // the same, from halo tiles that are there twice, so that a thread has neighbouring positions: twins.cuh
+  rows,    // as paired, where rows of the output are no whole sectors: a tile's are put together first (rows.cuh)
   deep,    // as paired, where chunks of channels or columns are many: half the consumers, and more producers
   folded,  // all phases of a position, one after the other, into one result
   pooled,  // the same, of a fold that the kernel knows, where all weights stay; writers do the rest: pooled.cuh
@@ -55,7 +56,7 @@ constexpr Team team_of(Way way, int columns = 64) {
                           : Team{2, 2, 136, 80, 1, 48};
   if (way == Way::wide) return {2, 2, 136, 80, 1, 48};
   if (columns == most_columns) return {2, 2, 176, 80};
-  if (way == Way::paired || way == Way::twin || way == Way::folded) return {4, 1, 104, 64};
+  if (way == Way::paired || way == Way::twin || way == Way::rows || way == Way::folded) return {4, 1, 104, 64};
   if (way == Way::pooled) return {4, 1, 88, 72, 1, 56};
   return {2, 2, 176, 80};  // strip, single, deep
 }
@@ -78,12 +79,14 @@ constexpr bool can_pair(int columns) { return columns < most_columns; }
 constexpr bool can_deepen(int columns) { return columns >= 32; }
 // Elements of so many bytes: of 4, two halo tiles would leave no room for weights.
 constexpr bool can_twin(int columns, int element) { return (columns == 32 || columns == 64) && element == 2; }
+// Of 8 columns, which are put together at once, there is one turn: too few to be faster.
+constexpr bool can_row(int columns) { return columns >= 24 && columns < most_columns; }
 // Neighbouring phases along w whose sums a warpgroup has at a time.
-constexpr int joint_of(Way way) { return way == Way::paired || way == Way::twin || way == Way::deep ? 2 : 1; }
-// Whether items may be cut.
-CONVT_FN constexpr bool cuts_items(Way way) {
-  return way == Way::strip || way == Way::single || way == Way::paired || way == Way::twin || way == Way::deep;
+CONVT_FN constexpr int joint_of(Way way) {
+  return way == Way::paired || way == Way::twin || way == Way::rows || way == Way::deep ? 2 : 1;
 }
+// Whether items may be cut.
+CONVT_FN constexpr bool cuts_items(Way way) { return way == Way::strip || way == Way::single || joint_of(way) == 2; }
 // That a producer's thread has under way.
 CONVT_FN constexpr int loads_of(const Team& team) { return team.producer_registers < 80 ? 16 : 32; }
 // Of shared memory: where the results of consumers' blocks go, by warp and by thread, two at most.

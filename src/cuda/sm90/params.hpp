@@ -46,6 +46,11 @@ constexpr int march_staged_bytes(int rows, int columns) {  // floats, whatever t
   return columns * march_pitch(rows, element) * element;
 }
 
+// Results whose rows are no whole sectors (rows.cuh), of a few columns of a tile: [column][output], as far apart.
+inline constexpr int row_columns = 8, row_outputs = 2 * most_blocks * block_rows;
+CONVT_FN constexpr int row_pitch(int element) { return row_outputs + 16 / element; }
+constexpr int rows_staged_bytes(int element) { return 2 * row_columns * row_pitch(element) * element; }
+
 // What consumers hand on where tiles are pooled: floats, as their threads have them.
 inline constexpr int pooled_buffers = 2;  // of warpgroups: one's is another's when writers have read it
 CONVT_FN constexpr int pooled_staged_bytes(int columns) {  // floats, of one warpgroup

@@ -44,6 +44,7 @@ int fixed_bytes(const Geometry& g, Way way) {
                                       : (way == Way::folded ? 2 : 1) * lines_bytes(g.columns);
   const int staged = way == Way::wide    ? wide_staged_bytes(g.element)
                      : way == Way::march ? march_staged_bytes(march_rows, g.columns)
+                     : way == Way::rows  ? rows_staged_bytes(g.element)
                                          : 0;
   const Team team = team_of(way, g.columns);
   const int each = item_bytes + (cuts_items(way) ? share_bytes : 0);
@@ -81,12 +82,17 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
 // In clocks of one multiprocessor; rates were measured (docs/hopper-notes.md).
 constexpr double load_latency = 1400;    // of a load that many wait for
 constexpr double weight_latency = 1400;  // of a stage of weights, which all multiprocessors read at once
-constexpr double sector = 32, sector_rate = 32, weight_rate = 24;  // bytes, and bytes per clock
-constexpr double result_rate = 6, twin_rate = 6.5;                 // sums per clock
+constexpr int sector_bytes = 32;
+constexpr double sector_rate = 32, weight_rate = 24;  // bytes per clock
+constexpr double result_rate = 6, twin_rate = 6.5;    // sums per clock
+// Of a run of outputs: by writers; of a line whose first and last sectors are written in parts; the same of a few
+// positions, and of their phases one by one.
+constexpr double writer_clocks = 7, line_clocks = 20, run_clocks = 10, apart_clocks = 18;
+constexpr double run_rate = 18;  // bytes per clock
 
 // Of the loads of a box of so many rows in lines of so many pixels, which begin anywhere in a sector.
 double sector_clocks(const Geometry& g, int rows, int line) {
-  return static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector) / sector_rate;
+  return static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector_bytes) / sector_rate;
 }
 // Of filling it.
 double halo_clocks(const Geometry& g, const Tile& tile) {
@@ -98,6 +104,21 @@ double halo_clocks(const Geometry& g, const Tile& tile) {
 }
 
 double steps_of(const Geometry& g) { return (g.chunks - 1) * g.row_bytes / step_bytes + g.last_steps; }
+
+// Outputs along w that are stored at once.
+double run_of(const Geometry& g, const Tile& tile) {
+  const bool lines = tile.way == Way::rows || tile.way == Way::wide;
+  const auto phases = std::min<std::int64_t>(joint_of(tile.way), g.taps[2].stride);
+  return static_cast<double>(std::min((lines ? tile.size[2] : 8) * phases, g.output[2]));
+}
+// Of storing so many outputs where rows begin and end anywhere in a sector.
+double ragged_clocks(const Geometry& g, const Tile& tile, double outputs) {
+  if (!g.ragged || tile.way == Way::wide) return 0;
+  const double run = run_of(g, tile);
+  const bool apart = joint_of(tile.way) == 2 && g.output[2] % 2 != 0;  // phases are
+  const double ends = tile.way == Way::rows ? line_clocks : apart ? apart_clocks : run_clocks;
+  return outputs / run * (ends + run * g.element / run_rate);
+}
 
 double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
                     const DeviceProperties& device) {
@@ -120,12 +141,20 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
   const double halo = halo_clocks(g, tile) * passes;
   const double results =
       tile.way == Way::wide ? 0 : positions * phases * g.columns / (tile.way == Way::twin ? twin_rate : result_rate);
+  const double there = static_cast<double>(images) * static_cast<double>(volume(box)) * g.out_channels / items;
+  const double stores = ragged_clocks(g, tile, there);
+  const double writers = tile.way == Way::wide ? there / run_of(g, tile) * writer_clocks : 0;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
-  const double all = products + weights + halo;
-  const double longest = overlaps ? std::max({products, weights, halo}) : std::max(products, weights) + halo;
+  const double all = products + weights + halo + writers;
+  const double longest =
+      overlaps ? std::max({products, weights, halo, writers}) : std::max({products, weights, writers}) + halo;
   // What runs at the same time is in its way a little.
-  const double item = longest + 0.1 * (all - longest) + results;
-  return std::ceil(items * shares / device.multiprocessors) / shares * item / device.clock;
+  const double before = longest + 0.1 * (all - longest);
+  const auto item = [&] {
+    if (tile.way == Way::rows) return before + std::max(results, stores);  // all consumers wait for each other
+    return std::max(before + results, stores) + 0.1 * std::min(before + results, stores);
+  };
+  return std::ceil(items * shares / device.multiprocessors) / shares * item() / device.clock;
 }
 
 Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3>& blocks,
@@ -364,6 +393,8 @@ std::string describe(const Program& program, Geometry& g) {
   set_rows(g, 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128);
   set_columns(g, has_norm(program));
   g.fours = c.out_channels % 8 == 0 && g.output[2] % 4 == 0 && asked.output_layout == CONVT_CHANNELS_FIRST;
+  g.ragged = asked.output_layout == CONVT_CHANNELS_FIRST && asked.output.space == g.output &&
+             g.output[2] * g.element % sector_bytes != 0;
   return "";
 }
 
@@ -373,6 +404,7 @@ std::string Tile::print() const {
                      : way == Way::wide ? "w"
                      : way == Way::deep ? "p"
                      : way == Way::twin ? "t"
+                     : way == Way::rows ? "r"
                                         : "",
                      run ? 'r' : axis_letters[static_cast<std::size_t>(group_axis)], fmt::join(size, "x"));
 }
@@ -387,6 +419,7 @@ std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& d
     return {};
   const bool twins = can_twin(g.columns, g.element) && g.row_bytes == 64 && g.taps[2].stride == 2 && g.fours;
   if (way == Way::twin && !twins) return {};
+  if (way == Way::rows && (!can_row(g.columns) || g.taps[2].stride != 2 || !g.ragged)) return {};
   const int blocks = team_of(way, g.columns).consumers * blocks_of(way, g.columns);
   std::vector<Tile> tiles;
   for (const int axis : {1, 0, 2}) {  // of equals the first is taken, and measured ones were faster in this order

@@ -21,7 +21,8 @@ struct Geometry {
   int in_channels = 1, out_channels = 1;
   int row_bytes = 128, chunks = 1, last_steps = 1;  // as ConvParams has them
   int columns = 8, bands = 1;
-  bool fours = false;  // lines of the output are whole fours of neighbours, channels whole groups of 8
+  bool fours = false;   // lines of the output are whole fours of neighbours, channels whole groups of 8
+  bool ragged = false;  // results are the output, along whose lines they are stored, and these are no whole sectors
   std::int64_t batch = 1;
 
   int tap_count() const;
@@ -59,9 +60,10 @@ struct Tile {
   int shared = 0;      // bytes of shared memory
   double seconds = 0;  // predicted, of all images in one launch
 
-  std::string print() const;  // "h1x8x32": the group axis and the size; "wh1x16x32" where positions are columns;
-                              // "ph1x16x16" where chunks or columns are many; "th4x4x16" where halo tiles are there
-                              // twice; "mr98x5x49" of a run that marches
+  // "h1x8x32": the group axis and the size; "wh1x16x32" where positions are columns; "ph1x16x16" where chunks or
+  // columns are many; "th4x4x16" where halo tiles are there twice; "rh1x8x32" where a tile's rows are put together;
+  // "mr98x5x49" of a run that marches.
+  std::string print() const;
 };
 // Every tile of the table, rejected ones as well; none where this way is none for the convolution.
 std::vector<Tile> tiles_of(const Geometry& geometry, Way way, const DeviceProperties& device);
