@@ -94,19 +94,13 @@ class RowWriter {
     }
   }
   __device__ void store(int i, const E* staged) const {
-    if (!there_) return;
     const int left = channels_ - row_columns * i;
     E x[row_columns];
 #pragma unroll
     for (int k = 0; k < row_columns; ++k) x[k] = staged[k * pitch];
-    if (left >= row_columns) {
 #pragma unroll
-      for (int k = 0; k < row_columns; ++k) *ahead(to_, step_, row_columns * i + k) = x[k];
-    } else {
-#pragma unroll
-      for (int k = 0; k < row_columns; ++k)
-        if (k < left) *ahead(to_, step_, row_columns * i + k) = x[k];
-    }
+    for (int k = 0; k < row_columns; ++k)
+      if (there_ && k < left) *ahead(to_, step_, row_columns * i + k) = x[k];
   }
 
   const Memory& memory_;
