@@ -3,6 +3,7 @@
 //   hopper_model_test --case "conv_transpose2d dtype=f16 channels=8->8 input=4x4 kernel=3" [--tile h1x8x32] [--seed 1]
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <sstream>
@@ -172,6 +173,26 @@ TEST(HopperModelTiles, AgreeWithTheReference) {
         // Of the seeds, this one draws outputs that begin at addresses which divide by 16.
         EXPECT_EQ(defect_of(text, 2), "") << text << ", tile " << tile;
       }
+    }
+}
+
+// Rows that are no whole sectors: they are put together where that is worth it, and right where it is not. Of the
+// seeds, one draws weights that are not finite.
+TEST(HopperModelRows, AreStoredTogether) {
+  EXPECT_NE(Plan::from_text("conv_transpose3d dtype=bf16 batch=8 channels=16->24 input=64 kernel=3 stride=2 padding=1",
+                            {.device = Device::cuda})
+                .explain()
+                .find("tiles r"),
+            std::string::npos);
+  for (const std::string& mode : modes)
+    for (const std::string shape : {"3d batch=2 channels=8->70 input=3x5x9 kernel=3x2x2 stride=3x2x2 | bias",
+                                    "2d channels=8->30 input=3x2 kernel=3 stride=2 padding=1 | relu",
+                                    "2d channels=40->64 input=5x18 kernel=3 stride=2 | layer_norm(channels) | gelu"}) {
+      const std::string text = in_mode(shape, mode);
+      const std::string tile = "rh1x8x32";
+      EXPECT_EQ(std::ranges::count(tiles_of(text), tile), 1) << text;
+      const WithVariable forced("CONVT_TILE", tile);
+      for (const std::uint64_t seed : {0U, 1U, 2U}) EXPECT_EQ(defect_of(text, seed), "") << text << ", seed " << seed;
     }
 }
 

@@ -255,14 +255,14 @@ __device__ void finish_as(const ShortChain& chain, const Lines<n>& lines, bool v
                    [&](auto&& end) { writer.with_put([&](auto&& put) { put_by(writer.channels(), end, put); }); });
 }
 
-// Whose results have the type of inputs.
+// Whose results have the type of inputs, always: what stages hand on does not go there.
 template <class WriterAs>
 concept OfOwnType = requires {
   requires WriterAs::own_type;
 };
 
 // A short chain, and what writer_as<To>() makes of its results, 8 columns at a time; or writer_as.vectors<To>(). Values
-// between stages are floats, whatever E is; not where results are of own type.
+// between stages are floats, whatever E is.
 template <class E, template <int, int> class Rows, int n, int joint, int blocks, class WriterAs>
 __device__ void finish(const ShortChain& chain, const Lines<n>& lines, const ConvParams& p, const WriterAs& writer_as,
                        float (&sums)[joint][blocks][n / 2]) {

@@ -4,7 +4,9 @@
 // A sector of 32 bytes that is written in parts costs as much as several that are written at once, and consumers' own
 // stores, of 8 neighbouring positions, would leave two such sectors every 16 outputs. Here all consumers of a block put
 // 8 columns of their positions together in shared memory, [column][line of the tile][output], and then store along
-// lines: every thread has one of a tile's outputs, in all columns.
+// lines: every thread has one of the outputs of two phases, in all columns. Outputs along w are neighbours in memory,
+// and of the type of inputs: the host takes another way else. Stores are plain, as the L2 cache must keep parts of
+// sectors.
 #pragma once
 
 #include "cuda/sm90/staged.cuh"
@@ -14,10 +16,11 @@ namespace convt::core::cuda::sm90 {
 // What a thread knows of every tile, in its place in shared memory.
 struct RowPlace {
   std::int64_t to;  // of the output that it stores, from the tile's first on, in elements
-  int at;           // the same in outputs, of the first phases: 10 bits for each axis
-  int staged;       // of its two rows, the first output along w: 16 bits for each
+  int at;           // the same along each axis, in outputs, of the first phases of d and h: 10 bits each
+  int staged;       // where its two rows are in a staged column, of the first phase along w: 16 bits each
 };
-static_assert(sizeof(RowPlace) == 2 * sizeof(std::int64_t) && row_outputs < 1024);
+static_assert(sizeof(RowPlace) == 2 * sizeof(std::int64_t));
+static_assert(row_outputs < 1024 && most_blocks * 8 * most_stride < 1024);
 
 template <int n>
 __device__ void find_row_places(const ConvParams& p, const Memory& memory) {
@@ -48,7 +51,7 @@ class RowWriter {
         channels_(uniform(p.out_channels - memory.item()->band * n)),
         there_(is_there(p, memory, phase)) {
     to_ = static_cast<E*>(p.to.data) + (place_of(memory).to + memory.item()->result + distance);
-    meet();  // all have read what was staged before
+    meet();  // all have read what was staged before: an odd number of turns ends with the buffer that this begins with
   }
 
   // As Writer has them.

@@ -105,17 +105,17 @@ double halo_clocks(const Geometry& g, const Tile& tile) {
 
 double steps_of(const Geometry& g) { return (g.chunks - 1) * g.row_bytes / step_bytes + g.last_steps; }
 
-// Outputs along w that are stored at once.
-double run_of(const Geometry& g, const Tile& tile) {
+// Outputs along w that are stored at once, of a line of so many.
+double run_of(const Geometry& g, const Tile& tile, std::int64_t line) {
   const bool lines = tile.way == Way::rows || tile.way == Way::wide;
-  const auto phases = std::min<std::int64_t>(joint_of(tile.way), g.taps[2].stride);
-  return static_cast<double>(std::min((lines ? tile.size[2] : 8) * phases, g.output[2]));
+  const std::int64_t most = (lines ? tile.size[2] : 8) * std::min<std::int64_t>(joint_of(tile.way), g.taps[2].stride);
+  return static_cast<double>(line) / static_cast<double>(ceil_div(line, most));
 }
 // Of storing so many outputs where rows begin and end anywhere in a sector.
-double ragged_clocks(const Geometry& g, const Tile& tile, double outputs) {
+double ragged_clocks(const Geometry& g, const Tile& tile, double outputs, double run) {
   if (!g.ragged || tile.way == Way::wide) return 0;
-  const double run = run_of(g, tile);
-  const bool apart = joint_of(tile.way) == 2 && g.output[2] % 2 != 0;  // phases are
+  const bool pairs = g.taps[2].stride == 2 && g.output[2] % 2 == 0 && g.out_channels % 8 == 0;
+  const bool apart = joint_of(tile.way) == 2 && !pairs;  // phases are
   const double ends = tile.way == Way::rows ? line_clocks : apart ? apart_clocks : run_clocks;
   return outputs / run * (ends + run * g.element / run_rate);
 }
@@ -141,9 +141,10 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
   const double halo = halo_clocks(g, tile) * passes;
   const double results =
       tile.way == Way::wide ? 0 : positions * phases * g.columns / (tile.way == Way::twin ? twin_rate : result_rate);
-  const double there = static_cast<double>(images) * static_cast<double>(volume(box)) * g.out_channels / items;
-  const double stores = ragged_clocks(g, tile, there);
-  const double writers = tile.way == Way::wide ? there / run_of(g, tile) * writer_clocks : 0;
+  const double outputs = static_cast<double>(images) * static_cast<double>(volume(box)) * g.out_channels;
+  const double there = outputs / std::max(items, 1.0), run = run_of(g, tile, box[2]);  // of a tile
+  const double stores = ragged_clocks(g, tile, there, run);
+  const double writers = tile.way == Way::wide ? there / run * writer_clocks : 0;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo + writers;
   const double longest =
@@ -379,7 +380,8 @@ std::string describe(const Program& program, Geometry& g) {
     if (span > most_shared) return "the taps reach too far";
     g.span[a] = static_cast<int>(span);
   }
-  const Pass pass = passes_of(program, Between::store, false).front();
+  const std::vector<Pass> passes = passes_of(program, Between::store, false);
+  const Pass& pass = passes.front();
   for (std::size_t a = 0; a < 3; ++a) {
     const Interval used = walk_back(program, pass, a, {0, pass.out.space[a]}).front();
     g.output[a] = std::max<std::int64_t>(used.size(), 1);
@@ -393,8 +395,8 @@ std::string describe(const Program& program, Geometry& g) {
   set_rows(g, 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128);
   set_columns(g, has_norm(program));
   g.fours = c.out_channels % 8 == 0 && g.output[2] % 4 == 0 && asked.output_layout == CONVT_CHANNELS_FIRST;
-  g.ragged = asked.output_layout == CONVT_CHANNELS_FIRST && asked.output.space == g.output &&
-             g.output[2] * g.element % sector_bytes != 0;
+  const bool direct = passes.size() == 1 && asked.output.space == g.output && (g.bands == 1 || !has_norm(program));
+  g.ragged = direct && asked.output_layout == CONVT_CHANNELS_FIRST && g.output[2] * g.element % sector_bytes != 0;
   return "";
 }
 
