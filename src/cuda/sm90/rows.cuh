@@ -5,8 +5,8 @@
 // stores, of 8 neighbouring positions, would leave two such sectors every 16 outputs. Here all consumers of a block put
 // 8 columns of their positions together in shared memory, [column][line of the tile][output], and then store along
 // lines: every thread has one of the outputs of two phases, in all columns. Outputs along w are neighbours in memory,
-// and of the type of inputs: the host takes another way else. Stores are plain, as the L2 cache must keep parts of
-// sectors.
+// and of the type of inputs: the host takes another way else. Stores are plain: parts of sectors that leave the L2
+// cache first were no faster.
 #pragma once
 
 #include "cuda/sm90/staged.cuh"
