@@ -32,6 +32,7 @@ const std::vector<std::string> shapes = {
     "2d channels=16->8 input=8x8 kernel=1",
     "2d batch=2 channels=64->64 input=37x45 kernel=3x7",
     "2d batch=2 channels=48->24 input=9x11 kernel=3",
+    "2d batch=9 channels=8->100 input=135x30 kernel=3 | bias",  // two bands; blocks take turns
     "2d channels=5->3 input=9x11 kernel=3x2 padding=1x0 layout=channels_last",
     "2d channels=200->150 input=9x10 kernel=3 stride=3 padding=1 | bias | relu",
     "2d channels=700->260 input=9x10 kernel=3 stride=2 padding=1 | softmax",

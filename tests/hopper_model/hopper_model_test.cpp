@@ -196,6 +196,19 @@ TEST(HopperModelRows, AreStoredTogether) {
     }
 }
 
+// Blocks change places where rows have as many tiles as there are blocks, five: in four rounds.
+TEST(HopperModelTurns, AreTakenByAllBlocks) {
+  for (const std::string& mode : modes)
+    for (const std::string shape : {"2d batch=2 channels=8->64 input=20x68 kernel=3 | bias | gelu | mul(0.5)",
+                                    "2d batch=4 channels=8->40 input=8x65 kernel=3x2",
+                                    "2d batch=4 channels=8->50 input=14x80 kernel=3 padding=1 | relu"}) {
+      const std::string text = in_mode(shape, mode);
+      EXPECT_EQ(std::ranges::count(tiles_of(text), "wh1x16x16"), 1) << text;
+      const WithVariable forced("CONVT_TILE", "wh1x16x16");
+      for (const std::uint64_t seed : {0U, 1U, 2U}) EXPECT_EQ(defect_of(text, seed), "") << text << ", seed " << seed;
+    }
+}
+
 TEST(HopperModelDivisor, DividesAllThatItPromises) {
   using core::cuda::sm90::Divisor;
   for (int by = 1; by < 1 << 15; by += by < 300 ? 1 : 61)

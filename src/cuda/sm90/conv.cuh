@@ -18,7 +18,7 @@
 namespace convt::core::cuda::sm90 {
 
 // Weights that do not stay, by one thread. So many neighbouring phases along w are summed together.
-template <int joint, bool cuts>
+template <int joint, bool cuts, bool turns>
 __device__ void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
   const auto* const all = static_cast<const unsigned char*>(p.weights);
   Ring stage{p.stages};
@@ -35,7 +35,7 @@ __device__ void stream_weights(const ConvParams& p, const Shared& shared, int ti
       stage.next();
     }
   };
-  int i = blockIdx.x;
+  int left = items_of<turns>(p);
   bool more = true;
   while (more) {
     const auto* const band = all + static_cast<std::int64_t>(item.band) * p.taps * p.chunks * tile_bytes;
@@ -50,9 +50,8 @@ __device__ void stream_weights(const ConvParams& p, const Shared& shared, int ti
         }
       number += there;
     }
-    i += static_cast<int>(gridDim.x);
-    more = cuts ? share.more > 0 : i < p.items;
-    cuts ? go_on(p, item, share) : step_on(p, item);
+    more = cuts ? share.more > 0 : --left > 0;
+    cuts ? go_on(p, item, share) : step_on<turns>(p, item);
   }
 }
 
@@ -70,7 +69,7 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
     number = memory.share()->number;
   }
   keep_item(item_at(p, number), memory.item());
-  int i = blockIdx.x;
+  int left = items_of<Kind::wide>(p);
   do {
     const Item& item = *memory.item();
     const auto tell = [&](int first) {
@@ -83,9 +82,8 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
     if constexpr (Kind::folds) times = fills_of<1>(p, 0, p.class_count);
     fill_box<typename Kind::Element, loads, Kind::cuts || Kind::folds, Kind::twins>(
         p, memory.shared, corner_of(p, item), memory.slots, slot, filler, times, tell);
-    keep_next<Kind::cuts>(p, memory);
-    i += static_cast<int>(gridDim.x);
-  } while (Kind::cuts ? memory.share()->more >= 0 : i < p.items);
+    keep_next<Kind::cuts, Kind::wide>(p, memory);
+  } while (Kind::cuts ? memory.share()->more >= 0 : --left > 0);
 }
 
 template <int n, int blocks>
@@ -286,8 +284,8 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
       fill_lines<Kind::columns, Kind::team.first_producer()>(p, band, before, memory.behind, chains);
   };
   if (p.bands == 1) fill(0, -1);
-  if (p.bands > 1) keep_item({0, -1, {0, 0, 0}, 0}, memory.item());
-  int i = blockIdx.x;
+  if (p.bands > 1) keep_item({0, -1, {0, 0, 0}, 0, 0}, memory.item());
+  int left = items_of<Kind::wide>(p);
   do {
     wait_for_tile(p, shared, feed);
     const int before = p.bands == 1 ? 0 : uniform(memory.item()->band);
@@ -301,8 +299,7 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
     else
       run_phases<Kind>(p, route, offset, feed, memory);
     if (p.resident) release_tile(p, shared, feed);
-    i += static_cast<int>(gridDim.x);
-  } while (Kind::cuts ? __any_sync(~0U, memory.share()->more > 0) : i < p.items);
+  } while (Kind::cuts ? __any_sync(~0U, memory.share()->more > 0) : --left > 0);
 }
 
 template <class Kind>
@@ -332,7 +329,7 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
     else if (threadIdx.x < streamer)
       fill_halos<Kind, team.halo_warps(false)>(p, memory);
     else if (!p.all_weights && !must_be_careful(p) && threadIdx.x == streamer)
-      stream_weights<Kind::joint, Kind::cuts>(p, shared, tile_bytes);
+      stream_weights<Kind::joint, Kind::cuts, Kind::wide>(p, shared, tile_bytes);
   } else {
     shared.careful = must_be_careful(p);
     take_registers<team.consumer_registers>();

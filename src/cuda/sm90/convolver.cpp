@@ -439,7 +439,9 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   const std::int64_t parts = tile.way == Way::march ? std::int64_t{p.items} * p.axis[0].size : shares;
   const auto grid = static_cast<int>(std::min<std::int64_t>(parts, device_.multiprocessors));
   if (tile.way != Way::march && tile.way != Way::deep) place_taps(p, joint_of(tile.way));
-  place_items(p, grid);
+  // Where each block would have the same tile of every row.
+  const bool same = p.axis[2].tiles > 1 && grid % (p.axis[2].tiles * p.bands) == 0;
+  place_items(p, grid, tile.way == Way::wide && same);
   Way way = tile.way;
   int shared = tile.shared;
   if (is_pooled(p, g_.columns) && shared + pooled_bytes(g_.columns) <= most_shared && place_pooled(p)) {

@@ -195,17 +195,22 @@ struct ConvParams {
   int steps = 1, last_steps = 1;  // matrix instructions along a chunk, along the last one
   // Of 8 channels: in half a chunk, in half of the last one, in halves of all (planes.cuh).
   int groups = 1, last_groups = 1, plane_groups = 1;
-  int bands = 1;                 // of output channels
-  int items = 1;                 // tiles of all images x bands
-  int whole_items = 0;           // the first ones: as many for each block,
-  int whole_each = 0;            // so many
-  int share_classes = 1;         // of a share, where items are cut
-  int item_shares = 1;           // of an item
-  int shares = 0;                // of all items that are cut, for each block;
-  int more_shares = 0;           // so many blocks have one more
-  int item_step = 1;             // from a block's whole item to its next;
-  int band_step = 0;             // the same in bands
-  ItemStep item_steps[2];        // the second one where the bands' number passes its end
+  int bands = 1;          // of output channels
+  int items = 1;          // tiles of all images x bands
+  int whole_items = 0;    // the first ones: as many for each block,
+  int whole_each = 0;     // so many
+  int share_classes = 1;  // of a share, where items are cut
+  int item_shares = 1;    // of an item
+  int shares = 0;         // of all items that are cut, for each block;
+  int more_shares = 0;    // so many blocks have one more
+  int item_step = 1;      // from a block's whole item to its next;
+  // Whether blocks change places, by one in each round of items (Item::place): else each would have the same tile of
+  // every row, those at the end of rows, of which less is stored, would run ahead, and neighbours would write their
+  // parts of a sector at different times.
+  bool turns = false;
+  // From a block's item to its next; and the same where it passes the round's end.
+  int band_steps[2] = {};
+  ItemStep item_steps[2][2];     // the second ones where the bands' number passes its end
   int phases[3] = {1, 1, 1};     // of each axis, that occur; counted from that of the box's first output
   int class_count = 1;           // all of them
   Class classes[most_classes];   // [d][h][w] of them

@@ -126,7 +126,7 @@ __device__ __forceinline__ void consume_pooled(const ConvParams& p, const Memory
   forget(route);
   Feed feed{{p.slots}, {p.stages}};
   if (shared.careful) {  // apart, as registers are short
-    for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
+    for (int left = items_of<false>(p); left > 0; --left) {
       wait_for_tile(p, shared, feed);
       run_pooled_carefully<Kind>(p, feed, memory, parity);
     }
@@ -134,7 +134,7 @@ __device__ __forceinline__ void consume_pooled(const ConvParams& p, const Memory
   }
   if (threadIdx.x == 0) load_weights(p, shared, Kind::columns * p.row_bytes);
   wait_together(shared.weights_full(0), 0);
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x) {
+  for (int left = items_of<false>(p); left > 0; --left) {
     wait_for_tile(p, shared, feed);
     run_pooled<Kind>(p, route, offset, feed, memory, parity);
   }
@@ -154,7 +154,7 @@ __device__ void write_pooled(const ConvParams& p, Memory& memory) {
   int band = -1, parity = 0;
   fill_lines<n, group_threads, 2>(p, 0, band, memory.behind, second_chain);
   Item item = item_at(p, blockIdx.x);
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x, step_on(p, item), parity ^= 1) {
+  for (int left = items_of<false>(p); left > 0; --left, step_on<false>(p, item), parity ^= 1) {
     keep_with_result(p, item, memory.item());
 #pragma unroll 1
     for (int group = 0; group < groups; ++group) {

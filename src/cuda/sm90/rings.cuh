@@ -110,12 +110,12 @@ __device__ inline void keep_share(const ItemShare& share, ItemShare* to) {
   if (threadIdx.x % warp_threads == 0) *to = share;
   __syncwarp();
 }
-// By all threads of a warp: what it works on is the next one. cuts: items may be cut.
-template <bool cuts>
+// By all threads of a warp: what it works on is the next one. cuts: items may be cut; turns: blocks may take turns.
+template <bool cuts, bool turns>
 __device__ void keep_next(const ConvParams& p, const Memory& memory) {
   Item item = *memory.item();
   if (!cuts) {
-    step_on(p, item);
+    step_on<turns>(p, item);
     return keep_item(item, memory.item());
   }
   ItemShare share = *memory.share();

@@ -105,21 +105,26 @@ std::int64_t cut_items(ConvParams& p, bool cuts) {
   return std::int64_t{p.items} * p.item_shares;
 }
 
-void place_items(ConvParams& p, int blocks) {
+void place_items(ConvParams& p, int blocks, bool turns) {
   p.whole_each = p.items / blocks;
   p.whole_items = p.whole_each * blocks;
   const int shares = (p.items - p.whole_items) * p.item_shares;
   p.shares = shares / blocks;
   p.more_shares = shares % blocks;
   p.item_step = blocks;
-  p.band_step = blocks % p.bands;
-  for (int over = 0; over < 2; ++over) {
-    int tiles = blocks / p.bands + over;
-    for (int a = 2; a >= 0; --a) {
-      p.item_steps[over].tile[a] = tiles % p.axis[a].tiles;
-      tiles /= p.axis[a].tiles;
+  p.turns = turns;
+  for (const int wraps : {0, 1}) {
+    const int step = wraps == 1 ? 1 : blocks + (turns ? 1 : 0);
+    p.band_steps[wraps] = step % p.bands;
+    for (const int over : {0, 1}) {
+      ItemStep& to = p.item_steps[wraps][over];
+      int tiles = step / p.bands + over;
+      for (int a = 2; a >= 0; --a) {
+        to.tile[a] = tiles % p.axis[a].tiles;
+        tiles /= p.axis[a].tiles;
+      }
+      to.image = tiles;
     }
-    p.item_steps[over].image = tiles;
   }
 }
 

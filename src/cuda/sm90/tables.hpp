@@ -19,7 +19,7 @@ bool place_pooled(ConvParams& params);
 // items.
 std::int64_t cut_items(ConvParams& params, bool cuts);
 // What each of so many blocks has of all items.
-void place_items(ConvParams& params, int blocks);
+void place_items(ConvParams& params, int blocks, bool turns);
 
 // A position has an output for each phase, or, where a pool folds them, one for all. columns: of a band.
 ResultSteps result_steps(const ConvParams& params, bool folds, int columns);

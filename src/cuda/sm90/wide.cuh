@@ -23,63 +23,50 @@ struct WideSums {
   __device__ static int position() { return threadIdx.x % 4 * 2; }  // of a group, the first one
 };
 
-// A line of a short chain, of a thread's two channels.
-struct WideLine {
-  bool there;
-  float2 of[2];
-
-  template <int n>
-  __device__ WideLine(const ShortChain& chain, const Lines<n>& lines, ShortChain::Place place)
-      : there(chain.lines[place].there) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) of[half] = lines.data[place * n + WideSums::channel(half)];
-  }
-  __device__ void apply(float (&x)[WideSums::each]) const {
-    if (!there) return;
-#pragma unroll
-    for (int i = 0; i < WideSums::each; ++i) x[i] = fmaf(of[i / 2].x, x[i], of[i / 2].y);
-  }
-};
-
-// A short chain without a norm.
+// A short chain without a norm, part by part: a question for each group of 8 would take longer than most parts do.
 struct WideChain {
-  WideLine first, second, last;
-  ShortChain::Activation activation;
-  const float* q;
+  static constexpr int count = wide_positions / 2;
+  const ShortChain& chain;
+  const Lines<wide_channels>& lines;
 
-  template <int n>
-  __device__ WideChain(const ShortChain& chain, const Lines<n>& lines)
-      : first(chain, lines, ShortChain::before_norm),
-        second(chain, lines, ShortChain::behind_norm),
-        last(chain, lines, ShortChain::last),
-        activation(chain.activation),
-        q(chain.q) {}
-
-  __device__ void run(float (&x)[WideSums::each]) const {
-    first.apply(x);
-    second.apply(x);
-    if (activation == ShortChain::gelu) apply_gelu<ShortChain::gelu_degree, WideSums::each>(q, x);
-    if (activation == ShortChain::relu) {
+  __device__ void run(float (&x)[count]) const {
+    apply_line(ShortChain::before_norm, x);
+    apply_line(ShortChain::behind_norm, x);
+    if (chain.activation == ShortChain::gelu) {
+#pragma unroll
+      for (int i = 0; i < count; i += WideSums::each)
+        apply_gelu<ShortChain::gelu_degree, WideSums::each>(chain.q, x + i);
+    } else if (chain.activation == ShortChain::relu) {
 #pragma unroll
       for (float& v : x) v = maximum(v, 0.0f);
     }
-    last.apply(x);
+    apply_line(ShortChain::last, x);
+  }
+
+ private:
+  __device__ void apply_line(ShortChain::Place place, float (&x)[count]) const {
+    if (!chain.lines[place].there) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float2 line = lines.data[place * wide_channels + WideSums::channel(half)];
+#pragma unroll
+      for (int i = 0; i < count; i += WideSums::each)
+#pragma unroll
+        for (int k = 2 * half; k < 2 * half + 2; ++k) x[i + k] = fmaf(line.x, x[i + k], line.y);
+    }
   }
 };
 
 // A warpgroup's block, through its chain, to [channel][block][column].
 template <class E>
 __device__ void stage_block(const ShortChain& chain, const Lines<wide_channels>& lines,
-                            const float (&sums)[wide_positions / 2], E* staged) {
-  const WideChain steps(chain, lines);
+                            float (&sums)[wide_positions / 2], E* staged) {
+  if (!chain.missing) WideChain{chain, lines}.run(sums);
   E* const to =
       staged + WideSums::channel(0) * wide_pitch + threadIdx.x / group_threads * wide_positions + WideSums::position();
 #pragma unroll
   for (int i = 0; i < WideSums::groups; ++i) {
-    float x[WideSums::each];
-#pragma unroll
-    for (int k = 0; k < WideSums::each; ++k) x[k] = sums[i * WideSums::each + k];
-    steps.run(x);
+    const float* const x = sums + i * WideSums::each;
     *reinterpret_cast<Pair<E>*>(to + 8 * i) = pair_of<E>(x[0], x[1]);
     *reinterpret_cast<Pair<E>*>(to + 8 * i + 8 * wide_pitch) = pair_of<E>(x[2], x[3]);
   }
@@ -136,7 +123,7 @@ __device__ void write_tiles(const ConvParams& p, const Shared& shared, const E* 
   Item item = item_at(p, blockIdx.x);
   int parity = 0;
   WideParts<per> parts(p, 0);
-  for (int i = blockIdx.x; i < p.items; i += gridDim.x, step_on(p, item), parity ^= 1) {
+  for (int left = items_of<true>(p); left > 0; --left, step_on<true>(p, item), parity ^= 1) {
     E* const to = static_cast<E*>(p.to.data) + result_of(p, item);
     const int channels = min(wide_channels, p.out_channels - item.band * wide_channels);
     if (each == all) parts.find_inside(p, item);

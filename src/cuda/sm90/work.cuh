@@ -12,9 +12,10 @@ namespace convt::core::cuda::sm90 {
 // Lane 0's value, which the compiler then knows to be the warp's.
 __device__ inline int uniform(int value) { return __shfl_sync(~0U, value, 0); }
 
-// A tile of an image, and a band of output channels. result: as result_of() has it, where it is asked for.
+// A tile of an image, and a band of output channels. place: in its round, where blocks take turns
+// (ConvParams::turns). result: as result_of() has it, where it is asked for.
 struct alignas(16) Item {
-  int image, band, tile[3];
+  int image, band, tile[3], place;
   std::int64_t result;
 };
 static_assert(sizeof(Item) == item_bytes);
@@ -28,21 +29,33 @@ __device__ inline Item item_at(const ConvParams& p, int number) {
     number /= p.axis[a].tiles;
   }
   item.image = number;
+  item.place = blockIdx.x;
   return item;
 }
-// A block's next one where it is not cut, without divisions.
-__device__ inline void step_on(const ConvParams& p, Item& item) {
-  item.band += p.band_step;
+// A block's next one where it is not cut, without divisions. turns: blocks may.
+template <bool turns>
+__device__ void step_on(const ConvParams& p, Item& item) {
+  const bool wraps = turns && p.turns && ++item.place == static_cast<int>(gridDim.x);
+  if (wraps) item.place = 0;
+  item.band += p.band_steps[wraps];
   const bool over = item.band >= p.bands;
   if (over) item.band -= p.bands;
   int carry = 0;
 #pragma unroll
   for (int a = 2; a >= 0; --a) {
-    item.tile[a] += (over ? p.item_steps[1].tile[a] : p.item_steps[0].tile[a]) + carry;
+    item.tile[a] += p.item_steps[wraps][over].tile[a] + carry;
     carry = item.tile[a] >= p.axis[a].tiles ? 1 : 0;
     if (carry != 0) item.tile[a] -= p.axis[a].tiles;
   }
-  item.image += (over ? p.item_steps[1].image : p.item_steps[0].image) + carry;
+  item.image += p.item_steps[wraps][over].image + carry;
+}
+// Of a block, where they are not cut; at least one.
+template <bool turns>
+__device__ int items_of(const ConvParams& p) {
+  const int blocks = gridDim.x;
+  int last = blockIdx.x;  // its place in the round that is not whole
+  if (turns && p.turns) last = (last + p.whole_each) % blocks;
+  return p.whole_each + (last < p.items - p.whole_items ? 1 : 0);
 }
 
 // What blocks work on where items may be cut: whole ones as long as there is one for each block, neighbours at the same
@@ -92,7 +105,7 @@ __device__ inline void go_on(const ConvParams& p, Item& item, ItemShare& share) 
   const int more = share.more - 1;
   if (share.number + p.item_step < p.whole_items) {
     share.number += p.item_step;
-    step_on(p, item);
+    step_on<false>(p, item);
   } else if (share.number < p.whole_items) {
     share = cut_share(p);
     item = item_at(p, share.number);
