@@ -141,6 +141,7 @@ void prepare_chains(const ConvJob& job, convt_dtype dtype, std::int64_t phases, 
     const bool gelu = chain->activation == ShortChain::gelu || chain->activation == ShortChain::gelu_of_norm;
     chain->missing = !before && chain->norm == 0 && chain->activation == ShortChain::none && !behind && ends;
     chain->only_gelu = chain->norm == 0 && gelu && !behind;
+    chain->only_relu = chain->norm == 0 && chain->activation == ShortChain::relu && !behind;
     chain->bare = chain->norm != 0 && !before && whole;
     for (const ShortChain::Line& line : chain->lines) p.lines_by_channel |= line.a != nullptr;
   }

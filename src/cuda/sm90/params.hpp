@@ -142,6 +142,7 @@ struct ShortChain {
   bool bare = false;                  // it is the chain's first part, and all columns are channels
   bool missing = false;               // all of it, and results have the type of inputs
   bool only_gelu = false;             // the chain is GELU, and a line before it
+  bool only_relu = false;             // the same of ReLU
   float each = 1, eps = 0, gain = 1;  // each: 1 / channels; gain: all that its result is times
   Activation activation = none;
   // GELU's result is times s. It takes s/2 of its argument, as what stands before it hands on; q: its fit in such

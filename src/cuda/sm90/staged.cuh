@@ -58,10 +58,10 @@ __device__ void write_parts(const WriterParts& parts, const E* staged, int pitch
     for (int k = 0; k < WriterParts::count; ++k) {
       if (!parts.inside[k]) continue;
       auto* const own = reinterpret_cast<Neighbours*>(to + parts.to[k]);
-      if constexpr (sizeof(E) == sizeof(float))
+      if constexpr (per * sizeof(E) >= sizeof(float))
         store_result(own, x[k]);
       else
-        *own = x[k];  // pieces of sectors, which the L2 cache must keep until the others come
+        *own = x[k];  // odd ones, of which the L2 cache must keep what it has of a sector until the others come
     }
     to += group_warps * channel_step;
   }

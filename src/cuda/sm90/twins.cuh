@@ -67,6 +67,7 @@ class TwinWriter {
 // As Results has it.
 template <int n>
 struct TwinResults {
+  static constexpr bool without_shortcuts = true;
   const ConvParams& p;
   const Memory& memory;
   const int& phase;
