@@ -18,7 +18,7 @@ bool place_pooled(ConvParams& params);
 // How items can be cut into shares: by phases of the first two axes, if that is asked for. So many shares are all
 // items.
 std::int64_t cut_items(ConvParams& params, bool cuts);
-// What each of so many blocks has of all items.
+// What each of so many blocks has of all items. turns: as ConvParams has it.
 void place_items(ConvParams& params, int blocks, bool turns);
 
 // A position has an output for each phase, or, where a pool folds them, one for all. columns: of a band.
