@@ -312,7 +312,7 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
   Shared& shared = memory.shared;
   if (threadIdx.x == 0)
     init_barriers(p, shared, team.halo_warps(all), team.consumer_warps(), Kind::pools ? team.consumers : team.writers,
-                  Kind::pools ? group_threads : team.first_producer(), Kind::pools ? group_threads : group_warps);
+                  Kind::pools ? group_threads : team.first_producer());
   __syncthreads();
   if (threadIdx.x >= team.first_writer()) {
     if constexpr (team.writers > 0) give_registers<team.writer_registers>();

@@ -204,7 +204,7 @@ struct ConvParams {
   int item_shares = 1;    // of an item
   int shares = 0;         // of all items that are cut, for each block;
   int more_shares = 0;    // so many blocks have one more
-  int item_step = 1;      // from a block's whole item to its next, where items may be cut
+  int grid = 1;           // blocks; from a block's whole item to its next
   // Whether blocks change places, by one in each round of items (Item::place): else each would have the same tile of
   // every row, those at the end of rows, of which less is stored, would run ahead, and neighbours would write their
   // parts of a sector at different times.

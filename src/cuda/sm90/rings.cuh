@@ -119,7 +119,7 @@ __device__ void keep_next(const ConvParams& p, const Memory& memory) {
     return keep_item(item, memory.item());
   }
   ItemShare share = *memory.share();
-  if (share.number + p.item_step < p.whole_items) {
+  if (share.number + p.grid < p.whole_items) {
     go_on(p, item, share);
     keep_item(item, memory.item());
     keep_share(share, memory.share());
@@ -157,9 +157,9 @@ __device__ inline void hand_on_slot(const Shared& shared, int slot) {
 }
 
 // By one thread, before any other uses them. staged: parts of results on their way; so many threads put one there, and
-// so many arrivals tell that it was taken.
+// a warpgroup takes it.
 __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, int halo_warps, int consumer_warps,
-                                     int staged = 0, int staging_threads = 0, int taking = group_warps) {
+                                     int staged = 0, int staging_threads = 0) {
   for (int i = 0; i < p.slots; ++i) {
     init_barrier(shared.halo_full(i), halo_warps * warp_threads);
     init_barrier(shared.halo_empty(i), consumer_warps);
@@ -170,7 +170,7 @@ __device__ inline void init_barriers(const ConvParams& p, const Shared& shared, 
   }
   for (int i = 0; i < staged; ++i) {
     init_barrier(shared.staged_full(i), staging_threads);
-    init_barrier(shared.staged_empty(i), taking);
+    init_barrier(shared.staged_empty(i), group_threads);
   }
   fence_barrier_init();
 }

@@ -25,11 +25,8 @@ __device__ inline void hand_on_staged(const Shared& shared, int& parity) {
   arrive(shared.staged_full());
   parity ^= 1;
 }
-// And of writers, behind what they have read.
-__device__ inline void release_staged(const Shared& shared) {
-  __syncwarp();
-  if (threadIdx.x % warp_threads == 0) arrive(shared.staged_empty());
-}
+// And of writers, behind what they have read: every lane, again.
+__device__ inline void release_staged(const Shared& shared) { arrive(shared.staged_empty()); }
 
 // What a thread of the writers takes of every channel: a few places, in elements of a channel's line and of the output.
 struct WriterParts {

@@ -111,7 +111,7 @@ void place_items(ConvParams& p, int blocks, bool turns) {
   const int shares = (p.items - p.whole_items) * p.item_shares;
   p.shares = shares / blocks;
   p.more_shares = shares % blocks;
-  p.item_step = blocks;
+  p.grid = blocks;
   p.turns = turns;
   for (const int wraps : {0, 1}) {
     const int step = wraps == 1 ? 1 : blocks + (turns ? 1 : 0);

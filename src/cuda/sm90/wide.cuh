@@ -121,13 +121,13 @@ template <class E, int per>
 __device__ void write_tiles(const ConvParams& p, const Shared& shared, const E* staged) {
   constexpr int all = 2 * wide_positions, each = WriterParts::count * warp_threads * per;
   Item item = item_at(p, blockIdx.x);
-  int parity = 0;
   WideParts<per> parts(p, 0);
-  for (int left = items_of<true>(p); left > 0; --left, step_on<true>(p, item), parity ^= 1) {
+  // Twice the tiles that are left, and the parity of those before: one register.
+  for (int left = 2 * items_of<true>(p); left > 1; left = (left ^ 1) - 2, step_on<true>(p, item)) {
     E* const to = static_cast<E*>(p.to.data) + result_of(p, item);
     const int channels = min(wide_channels, p.out_channels - item.band * wide_channels);
     if (each == all) parts.find_inside(p, item);
-    wait(shared.staged_full(), parity);
+    wait(shared.staged_full(), left & 1);
 #pragma unroll 1
     for (int first = 0; first < all; first += each) {
       if (each < all) {  // found again: registers are short

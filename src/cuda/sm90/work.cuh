@@ -35,7 +35,7 @@ __device__ inline Item item_at(const ConvParams& p, int number) {
 // A block's next one where it is not cut, without divisions. turns: blocks may.
 template <bool turns>
 __device__ void step_on(const ConvParams& p, Item& item) {
-  const bool wraps = turns && p.turns && ++item.place == static_cast<int>(gridDim.x);
+  const bool wraps = turns && p.turns && ++item.place == p.grid;
   if (wraps) item.place = 0;
   item.band += p.band_steps[wraps];
   const bool over = item.band >= p.bands;
@@ -52,9 +52,8 @@ __device__ void step_on(const ConvParams& p, Item& item) {
 // Of a block, where they are not cut; at least one.
 template <bool turns>
 __device__ int items_of(const ConvParams& p) {
-  const int blocks = gridDim.x;
   int last = blockIdx.x;  // its place in the round that is not whole
-  if (turns && p.turns) last = (last + p.whole_each) % blocks;
+  if (turns && p.turns) last = (last + p.whole_each) % p.grid;
   return p.whole_each + (last < p.items - p.whole_items ? 1 : 0);
 }
 
@@ -103,8 +102,8 @@ __device__ inline ItemShare first_share(const ConvParams& p) {  // every block h
 // A block's next one.
 __device__ inline void go_on(const ConvParams& p, Item& item, ItemShare& share) {
   const int more = share.more - 1;
-  if (share.number + p.item_step < p.whole_items) {
-    share.number += p.item_step;
+  if (share.number + p.grid < p.whole_items) {
+    share.number += p.grid;
     step_on<false>(p, item);
   } else if (share.number < p.whole_items) {
     share = cut_share(p);
