@@ -209,6 +209,23 @@ TEST(HopperModelTurns, AreTakenByAllBlocks) {
     }
 }
 
+// Of lines of which no power of two makes tiles: of 64 and of 128 bytes a row, in bands, where taps are apart, where
+// lines are odd, and where some weights are not finite.
+TEST(HopperModelRuns, HavePositionsAsColumns) {
+  const std::pair<std::string, std::string> shapes[] = {
+      {"3d batch=2 channels=40->50 input=3x20x17 kernel=3", "wr1x11x20"},
+      {"3d channels=20->64 input=3x20x16 kernel=3 padding=1x2x1 | bias | gelu", "wr1x9x16"},
+      {"2d batch=2 channels=16->100 input=30x37 kernel=3x5 dilation=2x1 | relu", "wr1x5x42"},
+      {"2d channels=8->40 input=19x130 kernel=3x2", "wr1x3x66"}};
+  for (const std::string& mode : modes)
+    for (const auto& [shape, tile] : shapes) {
+      const std::string text = in_mode(shape, mode);
+      EXPECT_EQ(std::ranges::count(tiles_of(text), tile), 1) << text;
+      const WithVariable forced("CONVT_TILE", tile);
+      for (const std::uint64_t seed : {0U, 1U, 2U}) EXPECT_EQ(defect_of(text, seed), "") << text << ", seed " << seed;
+    }
+}
+
 TEST(HopperModelDivisor, DividesAllThatItPromises) {
   using core::cuda::sm90::Divisor;
   for (int by = 1; by < 1 << 15; by += by < 300 ? 1 : 61)

@@ -9,17 +9,17 @@
 namespace convt::core::cuda::sm90 {
 
 // The input that a row of a block meets through a tap, at channel 0; null outside the image.
-template <class E, bool twins>
+template <class E, class Places>
 __device__ const E* input_at(const ConvParams& p, const Item& item, const int (&phase)[3], int block, int row,
                              int tap) {
   const E* from = static_cast<const E*>(p.input) + item.image * p.image_step;
   bool inside = true;
-  const RunRow in_run(p, block, row);
+  const RunRow in_run(p, block * Places::all + row);
   const int at[3] = {0, in_run.h, in_run.w};
   for (int a = 0; a < 3; ++a) {
     const ConvAxis& axis = p.axis[a];
     const int wrapped = axis.stride == 1 ? axis.lead + phase[a] : axis.lead + phase[a] >= axis.stride;
-    const int position = p.run != 0 ? at[a] : position_at<twins>(p, block, row, a);
+    const int position = p.run != 0 ? at[a] : position_at<Places::twins>(p, block, row, a);
     const int x = item.tile[a] * axis.tile + position + wrapped - p.shifts[3 * tap + a];
     inside &= static_cast<unsigned>(x - axis.lowest) < static_cast<unsigned>(axis.inputs);
     from += x * axis.step;
@@ -31,12 +31,14 @@ __device__ const E* input_at(const ConvParams& p, const Item& item, const int (&
 template <int n, bool are_twins = false>
 struct PositionsAsRows {
   static constexpr bool twins = are_twins;
+  static constexpr int all = block_rows;  // positions of a block
   static constexpr int count = n / 2;
   __device__ static int position(int i) { return Sums<n>::row(i / 2 % 2); }
   __device__ static int channel(int i) { return Sums<n>::column(i / 4) + i % 2; }
 };
 struct PositionsAsColumns {
   static constexpr bool twins = false;
+  static constexpr int all = wide_positions;
   static constexpr int count = wide_positions / 2;
   __device__ static int position(int i) { return i / 4 * 8 + WideSums::position() + i % 2; }
   __device__ static int channel(int i) { return WideSums::channel(i / 2 % 2); }
@@ -59,7 +61,7 @@ __device__ __noinline__ void add_carefully(const ConvParams& p, const Item& item
     for (int k = 0; k < c.taps * joined; ++k) {
       const int tap = k / joined, along = k % joined, column = along * n + Places::channel(i % Places::count);
       const E* const from =
-          input_at<E, Places::twins>(p, item, {d - along, h, w}, group * blocks + b, position, c.first + tap);
+          input_at<E, Places>(p, item, {d - along, h, w}, group * blocks + b, position, c.first + tap);
       if (from == nullptr) continue;
 #pragma unroll 1
       for (int channel = 0; channel < p.in_channels; ++channel) {

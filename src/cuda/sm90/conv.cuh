@@ -317,11 +317,8 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
   if (threadIdx.x >= team.first_writer()) {
     if constexpr (team.writers > 0) give_registers<team.writer_registers>();
     if constexpr (Kind::pools) write_pooled<Kind>(p, memory);
-    if constexpr (Kind::wide) {
-      const auto* const staged = staged_in<typename Kind::Element, Kind::columns>(memory.behind);
-      p.paired ? write_tiles<typename Kind::Element, 2>(p, shared, staged)
-               : write_tiles<typename Kind::Element, 1>(p, shared, staged);
-    }
+    if constexpr (Kind::wide)
+      p.paired ? write_tiles<typename Kind::Element, 2>(p, memory) : write_tiles<typename Kind::Element, 1>(p, memory);
   } else if (threadIdx.x >= team.first_producer()) {
     give_registers<team.producer_registers>();
     if (all)

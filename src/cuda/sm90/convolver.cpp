@@ -2,6 +2,7 @@
 #include "cuda/sm90/convolver.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstring>
@@ -146,6 +147,17 @@ void prepare_chains(const ConvJob& job, convt_dtype dtype, std::int64_t phases, 
     for (const ShortChain::Line& line : chain->lines) p.lines_by_channel |= line.a != nullptr;
   }
   if (p.fold.kind == Fold::sum_of_norm && p.quick.bare) p.fold.kind = Fold::sum_of_bare_norm;
+}
+
+// Whether writers can count what is between a tile's first and last output in 32 bits.
+bool has_near_ends(const Strides& to, const std::array<int, 3>& size) {
+  const std::int64_t steps[] = {to.d, to.h, to.w};
+  std::int64_t left = std::numeric_limits<std::uint32_t>::max();
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (size[a] > 1 && steps[a] > left / (size[a] - 1)) return false;
+    left -= (size[a] - 1) * steps[a];
+  }
+  return true;
 }
 
 // Rows of so many elements come in groups of 2 or 4, and each group begins at a multiple of its size in memory.
@@ -360,7 +372,7 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   if (tile.run) p.run = (1 << 16) / line + 1;
   for (int b = 0; b < p.blocks; ++b) {
     if (tile.run) {
-      p.block_place[b] = b * block_rows * units;
+      p.block_place[b] = b * positions_of(tile.way) * units;
       continue;
     }
     const std::array<int, 3> at{b / (height * width), b / width % height, b % width};
@@ -398,6 +410,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   const auto width = static_cast<int>(job.slab.box.size[2]);
   const bool along_w = choice_.quick.way == Way::wide || choice_.quick.way == Way::rows;
   const bool narrow = (along_w && (job.to.dtype != dtype || job.to.step.w != 1)) ||
+                      (choice_.quick.way == Way::wide && !has_near_ends(job.to.step, choice_.quick.size)) ||
                       (choice_.quick.way == Way::twin && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width)));
   const Tile& tile = job.pool != nullptr ? choice_.folded
                      : !quick            ? choice_.strip

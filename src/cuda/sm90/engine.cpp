@@ -24,6 +24,38 @@ std::vector<Tile> sorted(std::vector<Tile> tiles) {
   return tiles;
 }
 
+// What a geometry comes to: tiles for folded phases and for others, the best ones first.
+struct Tiling {
+  Choice choice;
+  std::vector<Tile> folded, tiles;
+  std::string rejection;
+};
+Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::DeviceProperties& device) {
+  const bool pairs = geometry.taps[2].stride >= 2, norms = has_norm(program);
+  const auto tiles_in = [&](std::initializer_list<Way> ways) {
+    std::vector<Tile> all;
+    for (const Way way : ways)
+      if (!norms || way != Way::wide) std::ranges::copy(tiles_of(geometry, way, device), std::back_inserter(all));
+    return sorted(std::move(all));
+  };
+  Tiling tiling;
+  tiling.folded = tiles_in({Way::folded});
+  tiling.tiles = tiles_in({pairs ? Way::paired : Way::single, Way::twin, Way::rows, Way::deep, Way::march, Way::wide});
+  const Way narrow = !pairs ? Way::single : can_pair(geometry.columns) ? Way::paired : Way::deep;
+  tiling.choice = {.geometry = geometry,
+                   .quick = tiling.tiles.front(),
+                   .narrow = tiles_in({narrow}).front(),
+                   .folded = tiling.folded.front(),
+                   .strip = tiles_in({Way::strip}).front()};
+  const std::string& strip = tiling.choice.strip.rejection;
+  tiling.rejection = strip.empty() ? tiling.choice.quick.rejection : strip;
+  return tiling;
+}
+// Half as many channels of a pixel in shared memory at a time: where that makes room for positions as columns.
+bool is_better(const Tiling& half, const Tiling& whole) {
+  return half.choice.quick.way == Way::wide && half.choice.quick.seconds < 0.95 * whole.choice.quick.seconds;
+}
+
 // Whether the convolution takes the program's first pool.
 bool folds_first(const Program& program, const cuda::Convolver& convolver) {
   const auto pool = std::ranges::find_if(program.steps, is_pool);
@@ -38,7 +70,6 @@ class Sm90Engine : public Engine {
   std::vector<Candidate> candidates(const Request& request) const override {
     Candidate none;
     none.name = name();
-    Choice choice;
     none.rejection = cuda::generic::why_unusable(request.location);
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
@@ -46,40 +77,27 @@ class Sm90Engine : public Engine {
       none.rejection = fmt::format("needs compute capability 9.0, this is {}.{}", device.major, device.minor);
       return {none};
     }
-    none.rejection = describe(*request.program, choice.geometry);
+    Geometry geometry;
+    none.rejection = describe(*request.program, geometry);
     if (!none.rejection.empty()) return {none};
-    std::vector<Tile> folded, tiles;
-    const auto choose = [&] {
-      const bool pairs = choice.geometry.taps[2].stride >= 2, norms = has_norm(*request.program);
-      const auto tiles_in = [&](std::initializer_list<Way> ways) {
-        std::vector<Tile> all;
-        for (const Way way : ways)
-          if (!norms || way != Way::wide)
-            std::ranges::copy(tiles_of(choice.geometry, way, device), std::back_inserter(all));
-        return sorted(std::move(all));
-      };
-      choice.strip = tiles_in({Way::strip}).front();
-      folded = tiles_in({Way::folded});
-      choice.folded = folded.front();
-      const Way narrow = !pairs ? Way::single : can_pair(choice.geometry.columns) ? Way::paired : Way::deep;
-      choice.narrow = tiles_in({narrow}).front();
-      tiles = tiles_in({pairs ? Way::paired : Way::single, Way::twin, Way::rows, Way::deep, Way::march, Way::wide});
-      choice.quick = tiles.front();
-      return choice.strip.rejection.empty() ? choice.quick.rejection : choice.strip.rejection;
+    Tiling tiling = tiling_of(*request.program, geometry, device);
+    const auto folds = [&] {
+      return tiling.rejection.empty() &&
+             folds_first(*request.program, *make_convolver(request.program, device, tiling.choice));
     };
-    none.rejection = choose();
-    if (!none.rejection.empty() && choice.geometry.row_bytes == 128) {  // half as much fits more often
-      set_rows(choice.geometry, 64);
-      none.rejection = choose();
+    if (geometry.row_bytes == 128 && !folds()) {
+      set_rows(geometry, 64);
+      const Tiling other = tiling_of(*request.program, geometry, device);
+      if (other.rejection.empty() && (!tiling.rejection.empty() || is_better(other, tiling))) tiling = other;
     }
-    if (!none.rejection.empty() && choice.geometry.columns == most_columns) {
-      set_columns(choice.geometry, false);
-      none.rejection = choose();
+    if (!tiling.rejection.empty() && geometry.columns == most_columns) {
+      set_columns(geometry, false);
+      tiling = tiling_of(*request.program, geometry, device);
     }
+    none.rejection = tiling.rejection;
     if (!none.rejection.empty()) return {none};
-    if (folds_first(*request.program, *make_convolver(request.program, device, choice)))
-      return from_tiles(request, device, choice, folded, &Choice::folded);
-    return from_tiles(request, device, choice, tiles, &Choice::quick);
+    if (folds()) return from_tiles(request, device, tiling.choice, tiling.folded, &Choice::folded);
+    return from_tiles(request, device, tiling.choice, tiling.tiles, &Choice::quick);
   }
 
  private:

@@ -188,7 +188,7 @@ struct RowsOfPlanes {
 #pragma unroll
     for (int k = 0; k < count; ++k) {
       const int row = first + k * warp_threads, block = row / block_rows, own = row % block_rows;
-      const RunRow run(p, block, own);
+      const RunRow run(p, block * block_rows + own);
       const int h = p.run != 0 ? run.h : position_at(p, block, own, 1);
       const int w = p.run != 0 ? run.w : position_at(p, block, own, 2);
       inside[k] = h < height && w < width;

@@ -51,6 +51,14 @@ int fixed_bytes(const Geometry& g, Way way) {
   return shared_slack + (most_slots + team.warps()) * each + place_bytes_of(way, g.columns) + chain + staged;
 }
 
+// A run's rows read what is behind them as well: the box's rows, and those.
+int run_rows(const Geometry& g, const Tile& tile) {
+  const int planes = tile.halo[0] * tile.halo[1] * tile.halo[2];
+  const int last =
+      (tile.halo[0] - 1) * tile.halo[1] * tile.halo[2] + g.span[tile.order[1]] * tile.halo[2] + g.span[tile.order[2]];
+  return std::max(planes, last + tile.blocks[2] * positions_of(tile.way));
+}
+
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
 void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const int weights = g.columns * g.row_bytes;
@@ -58,7 +66,8 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   int streamed = std::max(stage_bytes / weights, 1);  // tiles of a stage
   const int left = most_shared - fixed_bytes(g, tile.way);
   const int line = tile.way == Way::twin ? 2 * twin_line(tile.halo[2]) : tile.halo[2];
-  tile.slot_bytes = round_up(tile.halo[0] * tile.halo[1] * line * g.row_bytes, 1024);
+  const int rows = tile.run ? run_rows(g, tile) : tile.halo[0] * tile.halo[1] * line;
+  tile.slot_bytes = round_up(rows * g.row_bytes, 1024);
   const int fit = (left - least_stages * streamed * weights) / tile.slot_bytes;
   // One phase is done with a chunk when the next one comes: a few slots do.
   const bool one_phase = volume({g.taps[0].stride, g.taps[1].stride, g.taps[2].stride}) == 1;
@@ -85,10 +94,17 @@ constexpr double weight_latency = 1400;  // of a stage of weights, which all mul
 constexpr int sector_bytes = 32;
 constexpr double sector_rate = 32, weight_rate = 24;  // bytes per clock
 constexpr double result_rate = 6, twin_rate = 6.5;    // sums per clock
+constexpr double staging_clocks = 1000;               // of a tile where positions are columns: waiting, staging
+// Of an input, where each is multiplied in one phase alone, beside products with 128 columns and with fewer. Of 16
+// bits, pairs are loaded.
+constexpr double value_clocks(Way way, int element) {
+  if (way == Way::wide) return element == 4 ? 0.72 : 0.26;
+  return way != Way::single ? 0 : element == 4 ? 1.15 : 0.48;
+}
 // Of a run of outputs: by writers; of a line whose first and last sectors are written in parts; the same of a few
-// positions, and of their phases one by one.
-constexpr double writer_clocks = 7, line_clocks = 20, run_clocks = 10, apart_clocks = 18;
-constexpr double run_rate = 18;  // bytes per clock
+// positions, and of their phases one by one; of half a sector.
+constexpr double writer_clocks = 5, line_clocks = 20, run_clocks = 10, apart_clocks = 18, half_clocks = 5;
+constexpr double run_rate = 18, writer_rate = 13;  // bytes per clock
 
 // Of the loads of a box of so many rows in lines of so many pixels, which begin anywhere in a sector.
 double sector_clocks(const Geometry& g, int rows, int line) {
@@ -100,7 +116,8 @@ double halo_clocks(const Geometry& g, const Tile& tile) {
   const double loads = tile.resident ? 32 : loads_of(team);  // of what stays, the next one's come early
   const int rows = tile.halo_rows, line = tile.halo[2], warps = team.halo_warps(all_fill(tile.way, tile.all_weights));
   const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.element) / loads;
-  return std::max(std::ceil(batches) * load_latency, sector_clocks(g, rows, line));
+  const double values = 1.0 * rows * g.in_channels * value_clocks(tile.way, g.element);
+  return std::max({std::ceil(batches) * load_latency, sector_clocks(g, rows, line), values});
 }
 
 double steps_of(const Geometry& g) { return (g.chunks - 1) * g.row_bytes / step_bytes + g.last_steps; }
@@ -113,7 +130,8 @@ double run_of(const Geometry& g, const Tile& tile, std::int64_t line) {
 }
 // Of storing so many outputs where rows begin and end anywhere in a sector.
 double ragged_clocks(const Geometry& g, const Tile& tile, double outputs, double run) {
-  if (!g.ragged || tile.way == Way::wide) return 0;
+  if (tile.way == Way::wide) return 0;
+  if (!g.ragged) return tile.way == Way::single && 8 * g.element < sector_bytes ? outputs / run * half_clocks : 0;
   const bool pairs = g.taps[2].stride == 2 && g.output[2] % 2 == 0 && g.out_channels % 8 == 0;
   const bool apart = joint_of(tile.way) == 2 && !pairs;  // phases are
   const double ends = tile.way == Way::rows ? line_clocks : apart ? apart_clocks : run_clocks;
@@ -131,20 +149,20 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
     if (a < 2 && cuts_items(tile.way)) shares = phases;
   }
   if (items >= 1.0 * most_cut_rounds * device.multiprocessors) shares = 1;
-  const double products =
-      g.tap_count() * steps_of(g) * positions / positions_of(tile.way) * block_clocks(tile.way, g.columns);
+  const double blocks = tile.blocks[0] * tile.blocks[1] * tile.blocks[2];
+  const double products = g.tap_count() * steps_of(g) * blocks * block_clocks(tile.way, g.columns);
   const double passes = tile.resident ? 1 : std::ceil(phases / joint_of(tile.way));
   const double stage = tile.stage_tiles * g.columns * g.row_bytes;
   const double weights = tile.all_weights ? 0
                                           : static_cast<double>(g.tap_count()) * g.chunks * g.columns * g.row_bytes /
                                                 std::min(weight_rate, (tile.stages - 1) * stage / weight_latency);
   const double halo = halo_clocks(g, tile) * passes;
-  const double results =
-      tile.way == Way::wide ? 0 : positions * phases * g.columns / (tile.way == Way::twin ? twin_rate : result_rate);
+  const double rate = tile.way == Way::twin ? twin_rate : result_rate;
+  const double results = tile.way == Way::wide ? staging_clocks : positions * phases * g.columns / rate;
   const double outputs = static_cast<double>(images) * static_cast<double>(volume(box)) * g.out_channels;
   const double there = outputs / std::max(items, 1.0), run = run_of(g, tile, box[2]);  // of a tile
   const double stores = ragged_clocks(g, tile, there, run);
-  const double writers = tile.way == Way::wide ? there / run * writer_clocks : 0;
+  const double writers = tile.way == Way::wide ? there / run * (writer_clocks + run * g.element / writer_rate) : 0;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo + writers;
   const double longest =
@@ -155,7 +173,19 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
     if (tile.way == Way::rows) return before + std::max(results, stores);  // all consumers wait for each other
     return std::max(before + results, stores) + 0.1 * std::min(before + results, stores);
   };
-  return std::ceil(items * shares / device.multiprocessors) / shares * item() / device.clock;
+  // Runs begin in the middle of lines of 128 bytes, where other tiles begin with them.
+  const double lines = tile.run && !g.ragged ? 1.03 : 1;
+  return lines * std::ceil(items * shares / device.multiprocessors) / shares * item() / device.clock;
+}
+
+// Of a tile whose positions are known: the rest. The next one's halo comes early, or there is more room for weights.
+Tile with_buffers(const Geometry& g, Tile tile, const DeviceProperties& device) {
+  Tile single = tile;
+  for (const auto& [halo_tiles, to] : {std::pair{2, &tile}, std::pair{1, &single}}) {
+    place_buffers(g, halo_tiles, *to);
+    if (to->rejection.empty()) to->seconds = seconds_of(g, *to, g.batch, g.output, device);
+  }
+  return !single.rejection.empty() || (tile.rejection.empty() && tile.seconds <= single.seconds) ? tile : single;
 }
 
 Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3>& blocks,
@@ -181,13 +211,7 @@ Tile tile_of(const Geometry& g, Way way, int group_axis, const std::array<int, 3
     return tile;
   }
   tile.halo_rows = static_cast<int>(rows);
-  // The next tile's halo comes early, or there is more room for weights.
-  Tile single = tile;
-  for (const auto& [halo_tiles, to] : {std::pair{2, &tile}, std::pair{1, &single}}) {
-    place_buffers(g, halo_tiles, *to);
-    if (to->rejection.empty()) to->seconds = seconds_of(g, *to, g.batch, g.output, device);
-  }
-  return !single.rejection.empty() || (tile.rejection.empty() && tile.seconds <= single.seconds) ? tile : single;
+  return with_buffers(g, tile, device);
 }
 
 // An axis that tiles can march along.
@@ -237,9 +261,7 @@ Tile march_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
     tile.halo[a] = tile.size[a] + g.span[tile.order[a]];
     halo *= tile.halo[a];
   }
-  // A run's rows read what is behind them as well.
-  const std::int64_t reach = std::int64_t{tile.halo[2]} * g.span[tile.order[1]] + g.span[tile.order[2]];
-  const std::int64_t rows = tile.run ? std::max(halo, march_rows + reach) : halo;
+  const std::int64_t rows = tile.run ? run_rows(g, tile) : halo;
   if (rows * g.row_bytes > most_shared) {
     tile.rejection = "its halo does not fit in shared memory";
     return tile;
@@ -260,22 +282,43 @@ Tile march_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
   return tile;
 }
 
+// The same of one whose positions are columns.
+Tile wide_run(const Geometry& g, Tile tile, const DeviceProperties& device) {
+  std::int64_t rows = 1;
+  for (std::size_t a = 0; a < 3; ++a) {
+    tile.halo[a] = tile.size[a] + g.span[a];
+    rows *= tile.halo[a];
+  }
+  if (rows * g.row_bytes > most_shared) {
+    tile.rejection = "its halo does not fit in shared memory";
+    return tile;
+  }
+  tile.halo_rows = static_cast<int>(rows);
+  return with_buffers(g, tile, device);
+}
+
 // Runs of lines: the output's in equal parts, and as many lines as there are rows for.
-std::vector<Tile> run_tiles(const Geometry& g, const std::array<std::size_t, 3>& order,
+std::vector<Tile> run_tiles(const Geometry& g, Way way, const std::array<std::size_t, 3>& order,
                             const DeviceProperties& device) {
   std::vector<Tile> tiles;
   const int span = g.span[order[2]], rows = march_rows;
+  static_assert(march_rows == team_of(Way::wide).consumers * positions_of(Way::wide));
+  // Whole sectors where rows are, and pairs.
+  const int whole = way == Way::march ? 1 : g.ragged ? 2 : sector_bytes / g.element;
   const std::int64_t height = g.output[order[1]], width = g.output[order[2]];
   for (std::int64_t parts = ceil_div(width, rows); parts <= std::min(width, ceil_div(width, rows) + most_parts);
        ++parts) {
     Tile tile;
+    tile.way = way;
     tile.run = true;
     tile.order = order;
     tile.group_axis = 2;
-    tile.blocks = {1, 1, rows / block_rows};
-    const std::int64_t along_w = ceil_div(width, parts), most = (rows + span) / (along_w + span);
+    tile.blocks = {1, 1, rows / positions_of(way)};
+    const std::int64_t along_w = ceil_div(ceil_div(width, parts), whole) * whole;
+    const std::int64_t most = (rows + span) / (along_w + span);
+    if (most == 0) continue;
     tile.size = {1, static_cast<int>(ceil_div(height, ceil_div(height, most))), static_cast<int>(along_w)};
-    tile = march_tile(g, tile, device);
+    tile = way == Way::march ? march_tile(g, tile, device) : wide_run(g, tile, device);
     if (tile.rejection.empty() && (tiles.empty() || tiles.back().size != tile.size)) tiles.push_back(tile);
   }
   std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) { return a.seconds < b.seconds; });
@@ -287,7 +330,7 @@ std::vector<Tile> march_tiles(const Geometry& g, const DeviceProperties& device)
   std::array<std::size_t, 3> order{0, 1, 2};
   std::vector<Tile> tiles;
   if (!march_order(g, order)) return tiles;
-  tiles = run_tiles(g, order, device);
+  tiles = run_tiles(g, Way::march, order, device);
   const int blocks = march_rows / block_rows;
   for (const int axis : {1, 2})
     for (int h = 1; h <= blocks; h *= 2) {
@@ -424,6 +467,7 @@ std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& d
   if (way == Way::rows && (!can_row(g.columns) || g.taps[2].stride != 2 || !g.ragged)) return {};
   const int blocks = team_of(way, g.columns).consumers * blocks_of(way, g.columns);
   std::vector<Tile> tiles;
+  if (way == Way::wide) tiles = run_tiles(g, way, {0, 1, 2}, device);
   for (const int axis : {1, 0, 2}) {  // of equals the first is taken, and measured ones were faster in this order
     if (way == Way::twin && axis != 1) continue;
     for (int d = 1; d <= blocks; d *= 2)

@@ -62,7 +62,7 @@ struct Tile {
 
   // "h1x8x32": the group axis and the size; "wh1x16x32" where positions are columns; "ph1x16x16" where chunks or
   // columns are many; "th4x4x16" where halo tiles are there twice; "rh1x8x32" where a tile's rows are put together;
-  // "mr98x5x49" of a run that marches.
+  // "mr98x5x49" of a run that marches, "wr1x7x34" of one whose positions are columns.
   std::string print() const;
 };
 // Every tile of the table, rejected ones as well; none where this way is none for the convolution.

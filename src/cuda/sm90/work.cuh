@@ -165,8 +165,7 @@ __device__ int position_at(const ConvParams& p, int block, int row, int a) {
 struct RunRow {
   int h, w;
 
-  __device__ RunRow(const ConvParams& p, int block, int row) {
-    row += block * block_rows;
+  __device__ RunRow(const ConvParams& p, int row) {
     h = row * p.run >> 16;
     w = row - h * p.axis[2].halo;
   }
