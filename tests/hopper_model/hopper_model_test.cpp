@@ -217,6 +217,18 @@ TEST(HopperModelRuns, HavePositionsAsColumns) {
       {"3d channels=20->64 input=3x20x16 kernel=3 padding=1x2x1 | bias | gelu", "wr1x9x16"},
       {"2d batch=2 channels=16->100 input=30x37 kernel=3x5 dilation=2x1 | relu", "wr1x5x42"},
       {"2d channels=8->40 input=19x130 kernel=3x2", "wr1x3x66"}};
+  // Lines of odd length where results are staged: no pairs.
+  for (const std::string& tile : tiles_of("conv_transpose2d dtype=f16 channels=8->40 input=19x131 kernel=3x2"))
+    EXPECT_FALSE(tile.starts_with("wr")) << tile;
+  // No other tile fits where results are no lines along w; no tile fits boxes of 2^32 pixels.
+  EXPECT_EQ(
+      defect_of("conv_transpose2d dtype=f16 layout=channels_last channels=8->64 input=31x8 kernel=2 dilation=9x56", 0),
+      "");
+  EXPECT_NE(defect_of("conv_transpose3d dtype=f16 channels=8->8 input=4x2x2 kernel=3x2x2 dilation=1x65535x65280"
+                      " padding=0x32767x32513",
+                      0)
+                .find("does not fit in shared memory"),
+            std::string::npos);
   for (const std::string& mode : modes)
     for (const auto& [shape, tile] : shapes) {
       const std::string text = in_mode(shape, mode);

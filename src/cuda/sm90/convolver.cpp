@@ -440,7 +440,8 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.plane_groups = (g_.chunks - 1) * p.groups + p.last_groups;
   p.bands = g_.bands;
   p.items = static_cast<int>(job.slab.images.size()) * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles * p.bands;
-  p.paired = tile.way == Way::wide ? are_pairs(job.to, p.axis[2].size) : is_paired(job.to, p.axis[2], g_.out_channels);
+  p.paired = tile.way == Way::wide ? are_pairs(job.to, p.axis[2].size) && (!tile.run || p.axis[2].halo % 2 == 0)
+                                   : is_paired(job.to, p.axis[2], g_.out_channels);
   p.vectors = tile.way == Way::folded && job.to.dtype == dtype && has_vectors(job.to, p.axis[2], g_);
   p.to = job.to;
   if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);

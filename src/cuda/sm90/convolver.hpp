@@ -7,7 +7,8 @@
 namespace convt::core::cuda::sm90 {
 
 // One way of cutting: a tile for chains that run in registers; one for those of them whose results cannot be stored as
-// wide ones, twins or rows are; one for pools that run in registers too; and one for all others.
+// wide ones, twins or rows are, for their dtype, layout or distances; one for pools that run in registers too; and one
+// for all others.
 struct Choice {
   Geometry geometry;
   Tile quick, narrow, folded, strip;

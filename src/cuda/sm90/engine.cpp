@@ -31,29 +31,36 @@ struct Tiling {
   std::string rejection;
 };
 Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::DeviceProperties& device) {
-  const bool pairs = geometry.taps[2].stride >= 2, norms = has_norm(program);
   const auto tiles_in = [&](std::initializer_list<Way> ways) {
     std::vector<Tile> all;
-    for (const Way way : ways)
-      if (!norms || way != Way::wide) std::ranges::copy(tiles_of(geometry, way, device), std::back_inserter(all));
+    for (const Way way : ways) std::ranges::copy(tiles_of(geometry, way, device), std::back_inserter(all));
     return sorted(std::move(all));
   };
-  Tiling tiling;
-  tiling.folded = tiles_in({Way::folded});
-  tiling.tiles = tiles_in({pairs ? Way::paired : Way::single, Way::twin, Way::rows, Way::deep, Way::march, Way::wide});
+  const bool pairs = geometry.taps[2].stride >= 2;
   const Way narrow = !pairs ? Way::single : can_pair(geometry.columns) ? Way::paired : Way::deep;
+  Tiling tiling;
   tiling.choice = {.geometry = geometry,
-                   .quick = tiling.tiles.front(),
+                   .quick = {},
                    .narrow = tiles_in({narrow}).front(),
-                   .folded = tiling.folded.front(),
+                   .folded = {},
                    .strip = tiles_in({Way::strip}).front()};
+  // Positions are columns of chains without a norm; and where their results cannot be stored so, another tile must be.
+  const Way first = pairs ? Way::paired : Way::single;
+  tiling.tiles = has_norm(program) || !tiling.choice.narrow.rejection.empty()
+                     ? tiles_in({first, Way::twin, Way::rows, Way::deep, Way::march})
+                     : tiles_in({first, Way::twin, Way::rows, Way::deep, Way::march, Way::wide});
+  tiling.folded = tiles_in({Way::folded});
+  tiling.choice.quick = tiling.tiles.front();
+  tiling.choice.folded = tiling.folded.front();
   const std::string& strip = tiling.choice.strip.rejection;
   tiling.rejection = strip.empty() ? tiling.choice.quick.rejection : strip;
   return tiling;
 }
-// Half as many channels of a pixel in shared memory at a time: where that makes room for positions as columns.
-bool is_better(const Tiling& half, const Tiling& whole) {
-  return half.choice.quick.way == Way::wide && half.choice.quick.seconds < 0.95 * whole.choice.quick.seconds;
+// Half as many channels of a pixel in shared memory at a time: where that makes room for positions as columns, and
+// results can be stored so.
+bool is_better(const Program& program, const Tiling& half, const Tiling& whole) {
+  return program.asked->output_layout == CONVT_CHANNELS_FIRST && half.choice.quick.way == Way::wide &&
+         half.choice.quick.seconds < 0.95 * whole.choice.quick.seconds;
 }
 
 // Whether the convolution takes the program's first pool.
@@ -88,7 +95,8 @@ class Sm90Engine : public Engine {
     if (geometry.row_bytes == 128 && !folds()) {
       set_rows(geometry, 64);
       const Tiling other = tiling_of(*request.program, geometry, device);
-      if (other.rejection.empty() && (!tiling.rejection.empty() || is_better(other, tiling))) tiling = other;
+      if (other.rejection.empty() && (!tiling.rejection.empty() || is_better(*request.program, other, tiling)))
+        tiling = other;
     }
     if (!tiling.rejection.empty() && geometry.columns == most_columns) {
       set_columns(geometry, false);

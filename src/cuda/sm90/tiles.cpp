@@ -52,11 +52,10 @@ int fixed_bytes(const Geometry& g, Way way) {
 }
 
 // A run's rows read what is behind them as well: the box's rows, and those.
-int run_rows(const Geometry& g, const Tile& tile) {
-  const int planes = tile.halo[0] * tile.halo[1] * tile.halo[2];
-  const int last =
-      (tile.halo[0] - 1) * tile.halo[1] * tile.halo[2] + g.span[tile.order[1]] * tile.halo[2] + g.span[tile.order[2]];
-  return std::max(planes, last + tile.blocks[2] * positions_of(tile.way));
+std::int64_t run_rows(const Geometry& g, const Tile& tile) {
+  const std::int64_t line = tile.halo[2], plane = tile.halo[1] * line;
+  const std::int64_t last = (tile.halo[0] - 1) * plane + g.span[tile.order[1]] * line + g.span[tile.order[2]];
+  return std::max(tile.halo[0] * plane, last + tile.blocks[2] * positions_of(tile.way));
 }
 
 // Halo tiles first, so many of each chunk at most; then all weights where they fit, or else stages of them.
@@ -66,7 +65,7 @@ void place_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   int streamed = std::max(stage_bytes / weights, 1);  // tiles of a stage
   const int left = most_shared - fixed_bytes(g, tile.way);
   const int line = tile.way == Way::twin ? 2 * twin_line(tile.halo[2]) : tile.halo[2];
-  const int rows = tile.run ? run_rows(g, tile) : tile.halo[0] * tile.halo[1] * line;
+  const int rows = tile.run ? static_cast<int>(run_rows(g, tile)) : tile.halo[0] * tile.halo[1] * line;
   tile.slot_bytes = round_up(rows * g.row_bytes, 1024);
   const int fit = (left - least_stages * streamed * weights) / tile.slot_bytes;
   // One phase is done with a chunk when the next one comes: a few slots do.
@@ -128,8 +127,8 @@ double run_of(const Geometry& g, const Tile& tile, std::int64_t line) {
   const std::int64_t most = (lines ? tile.size[2] : 8) * std::min<std::int64_t>(joint_of(tile.way), g.taps[2].stride);
   return static_cast<double>(line) / static_cast<double>(ceil_div(line, most));
 }
-// Of storing so many outputs where rows begin and end anywhere in a sector.
-double ragged_clocks(const Geometry& g, const Tile& tile, double outputs, double run) {
+// Of storing so many outputs in pieces that are no whole sectors: where rows begin and end anywhere, or of half a one.
+double piece_clocks(const Geometry& g, const Tile& tile, double outputs, double run) {
   if (tile.way == Way::wide) return 0;
   if (!g.ragged) return tile.way == Way::single && 8 * g.element < sector_bytes ? outputs / run * half_clocks : 0;
   const bool pairs = g.taps[2].stride == 2 && g.output[2] % 2 == 0 && g.out_channels % 8 == 0;
@@ -161,7 +160,7 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
   const double results = tile.way == Way::wide ? staging_clocks : positions * phases * g.columns / rate;
   const double outputs = static_cast<double>(images) * static_cast<double>(volume(box)) * g.out_channels;
   const double there = outputs / std::max(items, 1.0), run = run_of(g, tile, box[2]);  // of a tile
-  const double stores = ragged_clocks(g, tile, there, run);
+  const double stores = piece_clocks(g, tile, there, run);
   const double writers = tile.way == Way::wide ? there / run * (writer_clocks + run * g.element / writer_rate) : 0;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
   const double all = products + weights + halo + writers;
@@ -282,14 +281,14 @@ Tile march_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
   return tile;
 }
 
-// The same of one whose positions are columns.
+// The rest of a run whose positions are columns.
 Tile wide_run(const Geometry& g, Tile tile, const DeviceProperties& device) {
   std::int64_t rows = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     tile.halo[a] = tile.size[a] + g.span[a];
     rows *= tile.halo[a];
   }
-  if (rows * g.row_bytes > most_shared) {
+  if (run_rows(g, tile) * g.row_bytes > most_shared) {
     tile.rejection = "its halo does not fit in shared memory";
     return tile;
   }
@@ -303,6 +302,8 @@ std::vector<Tile> run_tiles(const Geometry& g, Way way, const std::array<std::si
   std::vector<Tile> tiles;
   const int span = g.span[order[2]], rows = march_rows;
   static_assert(march_rows == team_of(Way::wide).consumers * positions_of(Way::wide));
+  // Pairs of outputs are pairs where they are staged, of even lines.
+  if (way == Way::wide && span % 2 != 0 && g.output[order[2]] % 2 == 0) return tiles;
   // Whole sectors where rows are, and pairs.
   const int whole = way == Way::march ? 1 : g.ragged ? 2 : sector_bytes / g.element;
   const std::int64_t height = g.output[order[1]], width = g.output[order[2]];
@@ -316,7 +317,6 @@ std::vector<Tile> run_tiles(const Geometry& g, Way way, const std::array<std::si
     tile.blocks = {1, 1, rows / positions_of(way)};
     const std::int64_t along_w = ceil_div(ceil_div(width, parts), whole) * whole;
     const std::int64_t most = (rows + span) / (along_w + span);
-    if (most == 0) continue;
     tile.size = {1, static_cast<int>(ceil_div(height, ceil_div(height, most))), static_cast<int>(along_w)};
     tile = way == Way::march ? march_tile(g, tile, device) : wide_run(g, tile, device);
     if (tile.rejection.empty() && (tiles.empty() || tiles.back().size != tile.size)) tiles.push_back(tile);
