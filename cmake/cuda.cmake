@@ -15,6 +15,8 @@ target_sources(convt_core PRIVATE
   cuda/sm90/convolver.cpp
   cuda/sm90/engine.cpp
   cuda/sm90/gelu_fit.cpp
+  cuda/sm90/halved.cpp
+  cuda/sm90/short_chain.cpp
   cuda/sm90/tables.cpp
   cuda/sm90/tiles.cpp)
 target_compile_definitions(convt_core PUBLIC CONVT_WITH_CUDA=1)
@@ -37,6 +39,7 @@ add_library(convt_kernels_any OBJECT
 add_library(convt_kernels_sm90 OBJECT
   cuda/sm90/conv_bf16.cu
   cuda/sm90/conv_f16.cu
+  cuda/sm90/conv_halved.cu
   cuda/sm90/conv_tf32.cu
   cuda/sm90/pack.cu)
 set_target_properties(convt_kernels_sm90 PROPERTIES

@@ -6,6 +6,7 @@
 #include "check.hpp"
 #include "gpu/support.hpp"
 #include "support/environment.hpp"
+#include "support/ranges.hpp"
 
 namespace convt::testing {
 namespace {
@@ -143,6 +144,11 @@ TEST_F(Hopper, BlocksTakeTurns) {
       const WithVariable forced("CONVT_TILE", "wh1x16x16");
       for (const std::uint64_t seed : {1U, 2U, 3U}) check(text, seed, stream);
     }
+}
+
+TEST_F(Hopper, RangesOfF16AndBeyond) {
+  const Stream stream;
+  check_ranges(on_gpu, place_of(stream), tiles_of);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "execution.hpp"
 #include "hopper_model/machine.hpp"
 #include "support/environment.hpp"
+#include "support/ranges.hpp"
 
 namespace convt::testing {
 namespace {
@@ -260,6 +261,11 @@ TEST(HopperModelNorms, AreExactFarFromZero) {
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-3) << plan.text() << ", element " << i;
   }
+}
+
+TEST(HopperModelRanges, OfF16AndBeyond) {
+  hopper_model::set_schedule({true, 1});
+  check_ranges(on_model, {Device::cuda, 0, nullptr}, tiles_of);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace convt::core::cuda {
 struct ConvJob {
   const void* input = nullptr;
   const std::byte* packed = nullptr;  // the kernel
+  std::byte* scratch = nullptr;       // of this call, as much as the convolver asked for
   Slab slab;
   View to;
   Chain chain;
@@ -53,6 +54,8 @@ class Convolver {
   virtual double packed_bytes() const = 0;
   // early: it may begin before the stream's last kernel has ended, which has nothing to do with `kernel`.
   virtual void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const = 0;
+  // Of device memory that each call has for itself.
+  virtual double scratch_bytes() const { return 0; }
   virtual void convolve(const ConvJob& job) const = 0;
 };
 

@@ -214,7 +214,13 @@ Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, std
 template <class T>
 void GenericExecutable<T>::convolve(Frame& frame, const Spot& spot, const Stage& stage) const {
   const bool pools = stage.fused != Stage::no_pool;
-  ConvJob job{frame.call.input, frame.packed, spot.slab(0), sink(frame, spot, stage), {}, nullptr, {}, frame.stream};
+  ConvJob job;
+  job.input = frame.call.input;
+  job.packed = frame.packed;
+  job.scratch = static_cast<std::byte*>(frame.at(s_->scratch));
+  job.slab = spot.slab(0);
+  job.to = sink(frame, spot, stage);
+  job.stream = frame.stream;
   job.early = std::exchange(frame.just_prepared, false);
   job.chain = bind_chain(frame, spot, stage.begin, pools ? stage.fused : stage.end);
   if (pools) {

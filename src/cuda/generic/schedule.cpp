@@ -305,6 +305,7 @@ void Schedule::place_buffers() {
   const double weights = convolver->packed_bytes();
   packed_size = static_cast<std::size_t>(std::min(weights, most_bytes));
   packed = layout.add(weights, 1.0);
+  scratch = layout.add(convolver->scratch_bytes(), 1.0);
   if (program->kernel_change.any()) changed = layout.add(program->kernel_count, real);
   std::array<std::int64_t, buffers> elements{};
   std::int64_t strip_elements = 0;

@@ -83,7 +83,7 @@ struct Schedule {
     Place sums = 0, partials = 0, centre = 0, scale = 0;  // of a norm over space or a pool over the whole image
   };
   std::vector<StepPlaces> steps;
-  Place packed = 0, changed = 0, store = 0, strips = 0;
+  Place packed = 0, scratch = 0, changed = 0, store = 0, strips = 0;
   std::array<Place, buffers> slab{};
   std::size_t packed_size = 0, workspace = 0;
   std::int64_t strip_blocks = 0;  // of strips in global memory

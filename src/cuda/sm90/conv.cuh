@@ -61,7 +61,8 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
   constexpr Team team = Kind::team;
   constexpr int loads = loads_of(team);
   Ring slot{p.slots};
-  Filler filler{static_cast<int>(threadIdx.x) - team.consumers * group_threads, warps * warp_threads};
+  Filler filler{static_cast<int>(threadIdx.x) - team.first_producer(), warps * warp_threads};
+  Seen<typename Kind::Input> seen;
   // What it works on is in memory: registers are short.
   int number = blockIdx.x;
   if constexpr (Kind::cuts) {
@@ -80,10 +81,11 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
     int times = 1;  // of one phase, or it stays
     if constexpr (Kind::cuts) times = fills_of<Kind::joint>(p, memory.share()->first, memory.share()->end);
     if constexpr (Kind::folds) times = fills_of<1>(p, 0, p.class_count);
-    fill_box<typename Kind::Element, loads, Kind::cuts || Kind::folds, Kind::twins>(
-        p, memory.shared, corner_of(p, item), memory.slots, slot, filler, times, tell);
+    fill_box<typename Kind::Input, loads, Kind::cuts || Kind::folds, Kind::twins>(
+        p, memory.shared, corner_of(p, item), memory.slots, slot, filler, times, tell, seen);
     keep_next<Kind::cuts, Kind::wide>(p, memory);
   } while (Kind::cuts ? memory.share()->more >= 0 : --left > 0);
+  seen.tell(p, static_cast<int>(threadIdx.x) / warp_threads - team.consumer_warps(), warps);
 }
 
 template <int n, int blocks>
@@ -304,6 +306,7 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
 
 template <class Kind>
 __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __grid_constant__ ConvParams p) {
+  if (!is_wanted<Kind>(p)) return;
   constexpr Team team = Kind::team;
   constexpr int streamer = team.first_writer() - warp_threads;  // the first thread of the producers' last warp
   const int tile_bytes = Kind::columns * p.row_bytes;
@@ -325,10 +328,10 @@ __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __g
       fill_halos<Kind, team.halo_warps(true)>(p, memory);
     else if (threadIdx.x < streamer)
       fill_halos<Kind, team.halo_warps(false)>(p, memory);
-    else if (!p.all_weights && !must_be_careful(p) && threadIdx.x == streamer)
+    else if (!p.all_weights && !must_be_careful<Kind>(p) && threadIdx.x == streamer)
       stream_weights<Kind::joint, Kind::cuts, Kind::wide>(p, shared, tile_bytes);
   } else {
-    shared.careful = must_be_careful(p);
+    shared.careful = must_be_careful<Kind>(p);
     take_registers<team.consumer_registers>();
     if constexpr (Kind::pools)
       consume_pooled<Kind>(p, memory);

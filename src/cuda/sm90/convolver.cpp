@@ -4,150 +4,17 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cmath>
-#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/division.hpp"
 #include "base/error.hpp"
-#include "cuda/sm90/gelu_fit.hpp"
+#include "cuda/sm90/short_chain.hpp"
 #include "cuda/sm90/tables.hpp"
 #include "plan/algebra.hpp"
 
 namespace convt::core::cuda::sm90 {
 namespace {
-
-// The place of an op in ops.def, by its type.
-template <class Wanted>
-constexpr int number_of() {
-  int number = -1, next = 0;
-#define CONVT_OP(name, Type)                            \
-  if (std::is_same_v<Wanted, ops::Type>) number = next; \
-  ++next;
-#include "epilogue/ops.def"
-#undef CONVT_OP
-  return number;
-}
-
-enum class Part { line, norm, gelu, relu, other };
-
-// The places of a short chain that steps take, one behind the other.
-class ShortOrder {
- public:
-  enum Place { start, before_norm, norm, behind_norm, activation, last, nowhere };
-  Place take(Part part) {
-    Place to = nowhere;
-    // A line goes as early as it can: a norm or an activation may follow.
-    if (part == Part::line) to = at_ < before_norm ? before_norm : at_ < behind_norm ? behind_norm : last;
-    if (part == Part::norm) to = norm;
-    if (part == Part::gelu || part == Part::relu) to = activation;
-    if (to <= at_) to = nowhere;
-    at_ = to;
-    return to;
-  }
-
- private:
-  Place at_ = start;
-};
-
-Part part_of(const Op& op) {
-  if (const auto* layer_norm = std::get_if<ops::LayerNorm>(&op)) return layer_norm->channels ? Part::norm : Part::other;
-  if (const auto* gelu = std::get_if<ops::Gelu>(&op)) return gelu->by_tanh ? Part::other : Part::gelu;
-  return std::holds_alternative<ops::Relu>(op) ? Part::relu : Part::other;
-}
-Part part_of(const Step& step) {
-  const Op* const op = std::get_if<Op>(&step.what);
-  return op == nullptr ? Part::line : part_of(*op);
-}
-// As bind_step() made it of such a step.
-template <class T>
-T op_of(const ChainStep& step) {
-  T op;
-  std::memcpy(&op, step.params.bytes, sizeof op);
-  return op;
-}
-Part part_of(const ChainStep& step) {
-  const bool channels = step.kind == ChainStep::map_channels, point = step.kind == ChainStep::pointwise;
-  if (step.kind == ChainStep::affine) return Part::line;
-  if (channels && step.op == number_of<ops::LayerNorm>()) return part_of(op_of<ops::LayerNorm>(step));
-  if (point && step.op == number_of<ops::Gelu>()) return part_of(op_of<ops::Gelu>(step));
-  return point && step.op == number_of<ops::Relu>() ? Part::relu : Part::other;
-}
-
-// Without a and b where it is a factor that planning knows.
-ShortChain::Line line_of(const ChainStep& step) {
-  const Line planned = op_of<Line>(step);
-  const auto factor = static_cast<float>(planned.a);
-  if (planned.b == 0 && std::isfinite(factor)) return {true, nullptr, nullptr, factor};
-  return {true, static_cast<const float*>(step.data[0]), static_cast<const float*>(step.data[1])};
-}
-
-// Whether the chain is a short one, and which.
-bool shorten(const Chain& chain, int channels, ShortChain& to) {
-  ShortOrder order;
-  for (int i = 0; i < chain.count; ++i) {
-    const ChainStep& step = chain.steps[i];
-    const Part part = part_of(step);
-    const ShortOrder::Place place = order.take(part);
-    if (place == ShortOrder::nowhere) return false;
-    if (part == Part::line) {
-      const auto line = place == ShortOrder::before_norm   ? ShortChain::before_norm
-                        : place == ShortOrder::behind_norm ? ShortChain::behind_norm
-                                                           : ShortChain::last;
-      to.lines[line] = line_of(step);
-    }
-    if (place == ShortOrder::norm) {
-      to.norm = 1;
-      to.each = 1.0f / static_cast<float>(channels);
-      to.eps = static_cast<float>(op_of<ops::LayerNorm>(step).eps);
-    }
-    if (place == ShortOrder::activation) to.activation = part == Part::gelu ? ShortChain::gelu : ShortChain::relu;
-  }
-  return true;
-}
-
-bool ends_with_norm(const ShortChain& chain) {
-  return chain.norm != 0 && !chain.lines[ShortChain::behind_norm].there && chain.activation == ShortChain::none &&
-         !chain.lines[ShortChain::last].there;
-}
-
-// How the fold and the chains before and behind it run. `whole`: all columns are channels.
-void prepare_chains(const ConvJob& job, convt_dtype dtype, std::int64_t phases, bool whole, ConvParams& p) {
-  const bool ends = job.to.dtype == dtype;
-  bool of_norms = false;
-  ShortChain::Line& first_behind = p.behind.lines[ShortChain::before_norm];
-  if (job.pool != nullptr) {
-    const bool max = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what));
-    p.fold.kind = max && job.chain.count == 0 ? Fold::max_of_sums
-                  : max                       ? Fold::max
-                  : ends_with_norm(p.quick)   ? Fold::sum_of_norm
-                                              : Fold::sum;
-    if (!max) {
-      of_norms = p.fold.kind == Fold::sum_of_norm && !first_behind.there;
-      first_behind.there = true;
-      first_behind.a_times /= static_cast<float>(phases);
-    }
-  }
-  prepare_gelu(p.quick, dtype, false, job.pool == nullptr && ends);
-  prepare_gelu(p.behind, dtype, of_norms, ends);
-  // The norm multiplies anyway.
-  const float factor = std::abs(first_behind.a_times);
-  if (p.fold.kind == Fold::sum_of_norm && first_behind.a == nullptr && factor >= 0x1p-16f && factor <= 0x1p16f)
-    p.quick.gain *= std::exchange(first_behind, {}).a_times;
-  // What chains are now, when other parts may have taken lines over.
-  for (ShortChain* const chain : {&p.quick, &p.behind}) {
-    const bool before = chain->lines[ShortChain::before_norm].there;
-    const bool behind = chain->lines[ShortChain::behind_norm].there || chain->lines[ShortChain::last].there;
-    const bool gelu = chain->activation == ShortChain::gelu || chain->activation == ShortChain::gelu_of_norm;
-    chain->missing = !before && chain->norm == 0 && chain->activation == ShortChain::none && !behind && ends;
-    chain->only_gelu = chain->norm == 0 && gelu && !behind;
-    chain->only_relu = chain->norm == 0 && chain->activation == ShortChain::relu && !behind;
-    chain->bare = chain->norm != 0 && !before && whole;
-    for (const ShortChain::Line& line : chain->lines) p.lines_by_channel |= line.a != nullptr;
-  }
-  if (p.fold.kind == Fold::sum_of_norm && p.quick.bare) p.fold.kind = Fold::sum_of_bare_norm;
-}
 
 // Whether writers can count what is between a tile's first and last output in 32 bits.
 bool has_near_ends(const Strides& to, const std::array<int, 3>& size) {
@@ -189,9 +56,9 @@ bool is_pooled(const ConvParams& p, int columns) {
          (p.route == Route::two_steps_stay || p.route == Route::four_steps_stay);
 }
 
-class HopperConvolver : public Convolver {
+class TiledConvolver : public HopperConvolver {
  public:
-  HopperConvolver(std::shared_ptr<const Program> program, const DeviceProperties& device, const Choice& choice)
+  TiledConvolver(std::shared_ptr<const Program> program, const DeviceProperties& device, const Choice& choice)
       : program_(std::move(program)), device_(device), choice_(choice), g_(choice_.geometry) {
     only_marches_ = choice_.quick.way == Way::march && is_short();
   }
@@ -208,7 +75,9 @@ class HopperConvolver : public Convolver {
     return (static_cast<double>(header()) + weight_bytes()) * (both ? 2 : 1);
   }
   void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override;
-  void convolve(const ConvJob& job) const override;
+  bool has_short_chain(const ConvJob& job) const override;
+  int convolve(const ConvJob& job, const Relay& relay) const override;
+  Flags packed_flags(const ConvJob& job) const override { return packed_flags(packed_of(job, tile_for(job))); }
 
  private:
   static std::size_t rounded(std::size_t bytes) { return (bytes + packed_header - 1) / packed_header * packed_header; }
@@ -221,6 +90,11 @@ class HopperConvolver : public Convolver {
   double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
   // Those with joined taps, behind the weights that other tiles use.
   std::size_t joined_at() const { return only_marches_ ? 0 : header() + static_cast<std::size_t>(weight_bytes()); }
+  const std::byte* packed_of(const ConvJob& job, const Tile& tile) const {
+    return job.packed + (tile.way == Way::march ? joined_at() : 0);
+  }
+  Flags packed_flags(const std::byte* packed) const { return {packed, flag_loads(g_.bands * g_.chunks * pieces())}; }
+  const Tile& tile_for(const ConvJob& job) const;
   void pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream, bool early) const;
   bool folds(const Step& step) const;
   std::size_t short_steps(std::size_t begin, std::size_t end) const;  // of the program's, that make a short chain
@@ -241,12 +115,13 @@ class HopperConvolver : public Convolver {
   bool only_marches_ = false;  // whatever the launch: nobody uses other weights
 };
 
-std::string HopperConvolver::explain(bool pools) const {
+std::string TiledConvolver::explain(bool pools) const {
   const Tile& t = pools ? choice_.folded : choice_.quick;
   const convt_dtype dtype = program_->asked->dtype;
   return fmt::format(
       "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
-      dtype == CONVT_F32   ? "tf32"
+      g_.halved()          ? "f16 in place of tf32"
+      : dtype == CONVT_F32 ? "tf32"
       : dtype == CONVT_F16 ? "f16"
                            : "bf16",
       g_.columns, t.print(), t.slot_bytes >> 10, t.slots,
@@ -255,7 +130,7 @@ std::string HopperConvolver::explain(bool pools) const {
 }
 
 // A pool whose windows are the phases of a position.
-bool HopperConvolver::folds(const Step& step) const {
+bool TiledConvolver::folds(const Step& step) const {
   const Op* const op = std::get_if<Op>(&step.what);
   const Convolution& c = program_->convolution;
   if (op == nullptr || !can_fold(g_.columns) || !choice_.folded.rejection.empty() || volume(c.stride) == 1)
@@ -275,7 +150,7 @@ bool HopperConvolver::folds(const Step& step) const {
       *op);
 }
 
-std::size_t HopperConvolver::short_steps(std::size_t begin, std::size_t end) const {
+std::size_t TiledConvolver::short_steps(std::size_t begin, std::size_t end) const {
   ShortOrder order;
   for (std::size_t i = begin; i < end; ++i) {
     const Part part = part_of(program_->steps[i]);
@@ -285,13 +160,12 @@ std::size_t HopperConvolver::short_steps(std::size_t begin, std::size_t end) con
   return end - begin;
 }
 
-std::optional<std::size_t> HopperConvolver::pools(std::size_t begin, std::size_t pool, std::size_t end) const {
+std::optional<std::size_t> TiledConvolver::pools(std::size_t begin, std::size_t pool, std::size_t end) const {
   if (!folds(program_->steps[pool]) || short_steps(begin, pool) != pool - begin) return std::nullopt;
   return short_steps(pool + 1, end);
 }
 
-void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream,
-                              bool early) const {
+void TiledConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream, bool early) const {
   p.careful = reinterpret_cast<unsigned char*>(packed);
   p.shifts = reinterpret_cast<int*>(packed + shifts_at());
   p.weights = packed + header();
@@ -311,11 +185,12 @@ void HopperConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed,
   launch_pack(p, program_->asked->dtype, stream, early);
 }
 
-void HopperConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype, void* packed, cudaStream_t stream,
-                           bool early) const {
+void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype, void* packed, cudaStream_t stream,
+                          bool early) const {
   assert(dtype == program_->asked->dtype);
   PackParams p;
   p.kernel = kernel;
+  p.halved = g_.halved();
   p.in_channels = g_.in_channels;
   p.out_channels = g_.out_channels;
   p.band = g_.columns;
@@ -327,7 +202,7 @@ void HopperConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtyp
   if (choice_.quick.way == Way::march) pack_as(choice_.quick, p, to + joined_at(), stream, early || !only_marches_);
 }
 
-void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const {
+void TiledConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const {
   const Descriptor& asked = *program_->asked;
   const Strides in = strides_of(asked.input_layout, asked.input);
   const std::array<std::int64_t, 3> steps{in.d, in.h, in.w};
@@ -356,13 +231,13 @@ void HopperConvolver::place_axes(const ConvJob& job, const Tile& tile, ConvParam
   p.there = job.input;
   p.image_step = in.n;
   p.channel_step = in.c;
-  const std::int64_t unit = 16 / g_.element;
+  const int unit = 16 / g_.operand;
   p.units = in.c == 1 && g_.in_channels % unit == 0 && reinterpret_cast<std::uintptr_t>(job.input) % 16 == 0;
   p.pairs = g_.element == 2 && in.w == 1 && in.h % 2 == 0 && in.c % 2 == 0 &&
             reinterpret_cast<std::uintptr_t>(job.input) % 4 == 0;
 }
 
-void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
+void TiledConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   const auto [depth, height, width] = tile.blocks;
   p.blocks = depth * height * width;
   const bool twins = tile.way == Way::twin;
@@ -401,28 +276,40 @@ void HopperConvolver::place_tile(const Tile& tile, ConvParams& p) const {
   p.all_weights = tile.all_weights;
 }
 
-void HopperConvolver::convolve(const ConvJob& job) const {
-  ConvParams p;
-  const Axes& stride = program_->convolution.stride;
-  const bool quick = has_near_results(job.to.step, job.pool == nullptr ? stride : Axes{1, 1, 1}) &&
-                     shorten(job.chain, g_.out_channels, p.quick) && shorten(job.behind, g_.out_channels, p.behind);
+bool TiledConvolver::has_short_chain(const ConvJob& job) const {
+  ShortChain before, behind;
+  return has_near_results(job.to.step, job.pool == nullptr ? program_->convolution.stride : Axes{1, 1, 1}) &&
+         shorten(job.chain, g_.out_channels, before) && shorten(job.behind, g_.out_channels, behind);
+}
+
+const Tile& TiledConvolver::tile_for(const ConvJob& job) const {
+  if (job.pool != nullptr) return choice_.folded;
+  if (!has_short_chain(job)) return choice_.strip;
   const convt_dtype dtype = program_->asked->dtype;
   const auto width = static_cast<int>(job.slab.box.size[2]);
   const bool along_w = choice_.quick.way == Way::wide || choice_.quick.way == Way::rows;
   const bool narrow = (along_w && (job.to.dtype != dtype || job.to.step.w != 1)) ||
                       (choice_.quick.way == Way::wide && !has_near_ends(job.to.step, choice_.quick.size)) ||
                       (choice_.quick.way == Way::twin && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width)));
-  const Tile& tile = job.pool != nullptr ? choice_.folded
-                     : !quick            ? choice_.strip
-                     : narrow            ? choice_.narrow
-                                         : choice_.quick;
-  assert(quick || (job.pool == nullptr && !only_marches_));
-  prepare_chains(job, dtype, volume(stride), g_.out_channels == g_.columns, p);
+  return narrow ? choice_.narrow : choice_.quick;
+}
+
+int TiledConvolver::convolve(const ConvJob& job, const Relay& relay) const {
+  ConvParams p;
+  const convt_dtype dtype = program_->asked->dtype;
+  const Tile& tile = tile_for(job);
+  if (tile.way != Way::strip) {
+    shorten(job.chain, g_.out_channels, p.quick);
+    shorten(job.behind, g_.out_channels, p.behind);
+  }
+  assert(tile.way != Way::strip || !only_marches_);
+  prepare_chains(job, dtype, volume(program_->convolution.stride), g_.out_channels == g_.columns, p);
   place_axes(job, tile, p);
   place_tile(tile, p);
-  const std::byte* const packed = job.packed + (tile.way == Way::march ? joined_at() : 0);
-  p.careful = packed;
-  p.careful_loads = careful_loads(g_.bands * g_.chunks * pieces());
+  const std::byte* const packed = packed_of(job, tile);
+  p.careful = packed_flags(packed);
+  p.seen = relay.seen;
+  std::ranges::copy(relay.wanted, p.wanted);
   p.shifts = reinterpret_cast<const int*>(packed + shifts_at());
   p.weights = packed + header();
   p.taps = g_.tap_count() / (tile.way == Way::march ? joined_taps : 1);
@@ -434,7 +321,7 @@ void HopperConvolver::convolve(const ConvJob& job) const {
   p.last_steps = g_.last_steps;
   p.stage_units = tile.stage_tiles * g_.columns * g_.row_bytes / 16;
   p.tile_units = g_.columns * (tile.way == Way::march ? joined_taps : 1) * g_.row_bytes / 16;
-  const auto groups = [&](int steps) { return (steps * step_bytes / g_.element / group_channels + 1) / 2; };
+  const auto groups = [&](int steps) { return (steps * step_bytes / g_.operand / group_channels + 1) / 2; };
   p.groups = groups(g_.row_bytes / step_bytes);
   p.last_groups = groups(g_.last_steps);
   p.plane_groups = (g_.chunks - 1) * p.groups + p.last_groups;
@@ -464,8 +351,13 @@ void HopperConvolver::convolve(const ConvJob& job) const {
     shared += pooled_bytes(g_.columns);
   }
   const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(shared), job.early};
-  const auto run = dtype == CONVT_F32 ? launch_conv_tf32 : dtype == CONVT_F16 ? launch_conv_f16 : launch_conv_bf16;
+  const auto run = g_.halved()          ? launch_conv_halved
+                   : dtype == CONVT_F32 ? launch_conv_tf32
+                   : dtype == CONVT_F16 ? launch_conv_f16
+                                        : launch_conv_bf16;
   run(way, g_.columns, p, how);
+  const Team team = team_of(way, g_.columns);
+  return grid * (way == Way::march ? team.producers * group_warps : team.halo_warps(all_fill(way, tile.all_weights)));
 }
 
 }  // namespace
@@ -476,9 +368,9 @@ bool has_near_results(const Strides& to, const Axes& phases) {
   return std::ranges::max(steps) <= std::numeric_limits<std::uint32_t>::max();
 }
 
-std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device,
-                                                const Choice& choice) {
-  return std::make_shared<const HopperConvolver>(std::move(program), device, choice);
+std::shared_ptr<const HopperConvolver> make_convolver(std::shared_ptr<const Program> program,
+                                                      const DeviceProperties& device, const Choice& choice) {
+  return std::make_shared<const TiledConvolver>(std::move(program), device, choice);
 }
 
 }  // namespace convt::core::cuda::sm90

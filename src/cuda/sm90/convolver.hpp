@@ -14,11 +14,31 @@ struct Choice {
   Tile quick, narrow, folded, strip;
 };
 
+// How a kernel of f16 in place of tf32 and the one of tf32 behind it (halved.cuh) tell each other what is to be done.
+struct Relay {
+  unsigned char* seen = nullptr;  // where the first leaves flags,
+  Flags wanted[2];                // and what the second looks at
+};
+class HopperConvolver : public Convolver {
+ public:
+  // Whether it has all of a chain in registers.
+  virtual bool has_short_chain(const ConvJob& job) const = 0;
+  // Returns how many flags were left.
+  virtual int convolve(const ConvJob& job, const Relay& relay) const = 0;
+  void convolve(const ConvJob& job) const override { convolve(job, {}); }
+  // What packing told of weights; of the last tensor that it packed there.
+  virtual Flags packed_flags(const ConvJob& job) const = 0;
+};
+
 // Whether kernels of short chains can store there: they count some steps of an output with so many phases of each axis
 // in 32 bits.
 bool has_near_results(const Strides& to, const Axes& phases);
 
-std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device,
-                                                const Choice& choice);
+std::shared_ptr<const HopperConvolver> make_convolver(std::shared_ptr<const Program> program,
+                                                      const DeviceProperties& device, const Choice& choice);
+// The first, of f16 in place of tf32, and the second, of tf32, where that does not do.
+std::shared_ptr<const Convolver> make_halved_convolver(std::shared_ptr<const HopperConvolver> first,
+                                                       std::shared_ptr<const HopperConvolver> second,
+                                                       const DeviceProperties& device);
 
 }  // namespace convt::core::cuda::sm90

@@ -15,6 +15,9 @@ namespace {
 using namespace cuda::sm90;
 
 constexpr std::size_t most_candidates = 6;  // of tiles: the best ones by what they would cost
+// Input channels from which on f16 may take the place of tf32: of a few, whatever a pixel has may be small, and
+// products are not what takes time.
+constexpr int least_halved = 8;
 
 // The cheapest first, rejected ones last.
 std::vector<Tile> sorted(std::vector<Tile> tiles) {
@@ -28,6 +31,7 @@ std::vector<Tile> sorted(std::vector<Tile> tiles) {
 struct Tiling {
   Choice choice;
   std::vector<Tile> folded, tiles;
+  bool folds = false;  // the convolution takes the program's first pool
   std::string rejection;
 };
 Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::DeviceProperties& device) {
@@ -70,6 +74,27 @@ bool folds_first(const Program& program, const cuda::Convolver& convolver) {
   return convolver.pools(0, static_cast<std::size_t>(pool - program.steps.begin()), program.steps.size()).has_value();
 }
 
+// Of rows of 64 or 128 bytes, and of as many columns as fit.
+Tiling best_tiling(const std::shared_ptr<const Program>& program, Geometry geometry,
+                   const cuda::DeviceProperties& device) {
+  Tiling tiling = tiling_of(*program, geometry, device);
+  const auto find_folds = [&] {
+    tiling.folds = tiling.rejection.empty() && folds_first(*program, *make_convolver(program, device, tiling.choice));
+    return tiling.folds;
+  };
+  if (geometry.row_bytes == 128 && !find_folds()) {
+    set_rows(geometry, 64);
+    const Tiling other = tiling_of(*program, geometry, device);
+    if (other.rejection.empty() && (!tiling.rejection.empty() || is_better(*program, other, tiling))) tiling = other;
+  }
+  if (!tiling.rejection.empty() && geometry.columns == most_columns) {
+    set_columns(geometry, false);
+    tiling = tiling_of(*program, geometry, device);
+  }
+  find_folds();
+  return tiling;
+}
+
 class Sm90Engine : public Engine {
  public:
   std::string_view name() const override { return "cuda-sm90"; }
@@ -87,45 +112,49 @@ class Sm90Engine : public Engine {
     Geometry geometry;
     none.rejection = describe(*request.program, geometry);
     if (!none.rejection.empty()) return {none};
-    Tiling tiling = tiling_of(*request.program, geometry, device);
-    const auto folds = [&] {
-      return tiling.rejection.empty() &&
-             folds_first(*request.program, *make_convolver(request.program, device, tiling.choice));
-    };
-    if (geometry.row_bytes == 128 && !folds()) {
-      set_rows(geometry, 64);
-      const Tiling other = tiling_of(*request.program, geometry, device);
-      if (other.rejection.empty() && (!tiling.rejection.empty() || is_better(*request.program, other, tiling)))
-        tiling = other;
-    }
-    if (!tiling.rejection.empty() && geometry.columns == most_columns) {
-      set_columns(geometry, false);
-      tiling = tiling_of(*request.program, geometry, device);
-    }
+    const Tiling tiling = best_tiling(request.program, geometry, device);
     none.rejection = tiling.rejection;
     if (!none.rejection.empty()) return {none};
-    if (folds()) return from_tiles(request, device, tiling.choice, tiling.folded, &Choice::folded);
-    return from_tiles(request, device, tiling.choice, tiling.tiles, &Choice::quick);
+    std::vector<Candidate> all;
+    // f16 in place of tf32, for as many columns.
+    if (geometry.element == 4 && can_halve(tiling.choice.geometry.columns) && geometry.in_channels >= least_halved) {
+      const Tiling first = best_tiling(request.program, halved(geometry), device);
+      if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns)
+        all = from_tiles(request, device, first, [&](const Choice& choice) {
+          return make_halved_convolver(make_convolver(request.program, device, choice),
+                                       make_convolver(request.program, device, tiling.choice), device);
+        });
+    }
+    std::ranges::move(from_tiles(request, device, tiling,
+                                 [&](const Choice& choice) -> std::shared_ptr<const cuda::Convolver> {
+                                   return make_convolver(request.program, device, choice);
+                                 }),
+                      std::back_inserter(all));
+    return all;
   }
 
  private:
-  std::vector<Candidate> from_tiles(const Request& request, const cuda::DeviceProperties& device, Choice choice,
-                                    const std::vector<Tile>& tiles, Tile Choice::*one) const {
+  // make_one(choice): a convolver.
+  template <class Make>
+  std::vector<Candidate> from_tiles(const Request& request, const cuda::DeviceProperties& device, const Tiling& tiling,
+                                    const Make& make_one) const {
     const std::string_view wanted = environment().tile;
+    Choice choice = tiling.choice;
     std::vector<Candidate> all;
-    for (const Tile& tile : tiles) {
+    for (const Tile& tile : tiling.folds ? tiling.folded : tiling.tiles) {
+      const std::string own = (choice.geometry.halved() ? "f" : "") + tile.print();
       Candidate none;
-      none.name = fmt::format("{} {}", name(), tile.print());
+      none.name = fmt::format("{} {}", name(), own);
       none.rejection = tile.rejection;
-      if (none.rejection.empty() && !wanted.empty() && tile.print() != wanted)
+      if (none.rejection.empty() && !wanted.empty() && own != wanted)
         none.rejection = fmt::format("CONVT_TILE asks for {}", wanted);
       if (!none.rejection.empty()) {
         if (!wanted.empty()) all.push_back(none);
         continue;
       }
       if (wanted.empty() && all.size() >= most_candidates) break;
-      choice.*one = tile;
-      const auto convolver = make_convolver(request.program, device, choice);
+      choice.*(tiling.folds ? &Choice::folded : &Choice::quick) = tile;
+      const auto convolver = make_one(choice);
       for (const Between between : cuda::generic::ways_between(*request.program))
         all.push_back(
             cuda::generic::candidate_of(none.name, {request.program, convolver, device, between, 0}, request));

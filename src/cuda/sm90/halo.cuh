@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "cuda/sm90/halved.cuh"
 #include "cuda/sm90/rings.cuh"
 
 namespace convt::core::cuda::sm90 {
@@ -168,8 +169,8 @@ struct Filler {
 // is empty; the first loads are under way before.
 template <class E, int pixels, int loads, int row_bytes, bool twins, bool full, class Open>
 __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
-                          const Filler& filler, const Open& open) {
-  constexpr int channels = row_bytes / static_cast<int>(sizeof(E)), each = 16 / static_cast<int>(sizeof(E));
+                          const Filler& filler, const Open& open, Seen<E>& seen) {
+  constexpr int size = operand_bytes<E>, channels = row_bytes / size, each = 16 / size;
   constexpr int at_once = channels < loads ? channels : loads, parts = loads / at_once;
   using X = Loaded<E, pixels>;
   using Places = std::conditional_t<twins, TwinPlaces<pixels>, RowPlaces<pixels>>;
@@ -205,8 +206,7 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
         const int turned = first_pixel<pixels, twins>();
         int place[pixels];
 #pragma unroll
-        for (int k = 0; k < pixels; ++k)
-          place[k] = rows[i].place[k] ^ (twins ? 0 : first * static_cast<int>(sizeof(E)));
+        for (int k = 0; k < pixels; ++k) place[k] = rows[i].place[k] ^ (twins ? 0 : first * size);
         const bool inside = (place[0] & Places::inside) != 0;
 #pragma unroll
         for (int c = 0; c < at_once; c += each) {
@@ -216,11 +216,12 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 #pragma unroll
           for (int k = 0; k < pixels; ++k) {
             const uint4 unit = unit_of(x[i] + c, k ^ turned);
+            seen.add(unit);
             if (pixels > 1 && (place[k] & Places::absent) != 0) continue;
             if constexpr (twins)
-              store_twins(p, slot, place[k], row_bytes, (first + c) * static_cast<int>(sizeof(E)), unit);
+              store_twins(p, slot, place[k], row_bytes, (first + c) * size, unit);
             else
-              *reinterpret_cast<uint4*>(slot + ((place[k] & -16) ^ c * static_cast<int>(sizeof(E)))) = unit;
+              *reinterpret_cast<uint4*>(slot + ((place[k] & -16) ^ c * size)) = unit;
           }
         }
       }
@@ -229,19 +230,25 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
   if (filler.first >= all) open();
 }
 
-__device__ inline uint4 rounded_units(const uint4& x, float) {
-  const float values[] = {__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)};
-  return rounded_vector(values);
-}
+// A unit's channels, as they come in loads of 16 bytes.
 template <class E>
-__device__ uint4 rounded_units(const uint4& x, E) {
-  return x;
-}
+struct LoadedUnit {
+  static constexpr int count = static_cast<int>(sizeof(E)) / operand_bytes<E>;
+  uint4 of[count];
+
+  __device__ uint4 rounded() const {
+    if constexpr (sizeof(E) == 2) return of[0];
+    E values[4 * count];
+    memcpy(values, of, sizeof values);
+    return rounded_vector(values);
+  }
+};
 // The same where a pixel's channels are neighbours in memory: units of 16 bytes.
 template <class E, bool twins>
 __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
-                           const Filler& filler) {
-  constexpr int each = 16 / static_cast<int>(sizeof(E)), at_once = 4;
+                           const Filler& filler, Seen<E>& seen) {
+  using X = LoadedUnit<E>;
+  constexpr int each = 16 / operand_bytes<E>, at_once = 4 / X::count;
   int row_bytes = twins ? 64 : p.row_bytes, channels = p.in_channels;
   if (!twins) forget(row_bytes);  // or what follows from them is kept from box to box, where rows are filled too
   forget(channels);
@@ -249,20 +256,24 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
   const HaloLines<E, 1> lines(p, corner);
 #pragma unroll 1
   for (int first = filler.first; first < p.halo_rows * units; first += filler.threads * at_once) {
-    uint4 x[at_once];
+    X x[at_once];
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
       const int at = first + i * filler.threads, unit = at % units;
       const HaloPixel<E> pixel =
           halo_pixel<E>(p, corner, (chunk * units + unit) * each, HaloPart(p, lines, at / units));
-      x[i] = uint4{0, 0, 0, 0};
-      if (pixel.inside && unit < there) x[i] = __ldg(reinterpret_cast<const uint4*>(pixel.from));
+#pragma unroll
+      for (int k = 0; k < X::count; ++k) {
+        x[i].of[k] = uint4{0, 0, 0, 0};
+        if (pixel.inside && unit < there) x[i].of[k] = __ldg(reinterpret_cast<const uint4*>(pixel.from) + k);
+      }
     }
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
       const int at = first + i * filler.threads, row = at / units;
       if (row >= p.halo_rows) continue;
-      const uint4 unit = rounded_units(x[i], E{});
+      const uint4 unit = x[i].rounded();
+      seen.add(unit);
       if constexpr (twins)
         store_twins(p, slot, TwinPlaces<1>(p, HaloPart(p, lines, row), row_bytes, 0).place[0], row_bytes,
                     at % units * 16, unit);
@@ -276,22 +287,22 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
 // before the first one is handed on.
 template <class E, int loads, bool again, bool twins = false, class Tell>
 __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner& corner, unsigned char* slots,
-                         Ring& slot, Filler& filler, int times, const Tell& tell) {
+                         Ring& slot, Filler& filler, int times, const Tell& tell, Seen<E>& seen) {
   const auto open = [&] { wait(shared.halo_empty(slot.place), slot.parity ^ 1); };
   for (int left = times * p.chunks; left > 0; --left) {
     const int chunk = p.chunks - 1 - (again ? (left - 1) % p.chunks : left - 1);  // not kept: registers are short
     unsigned char* const to = slots + slot.place * p.slot_bytes;
-    const bool full = (chunk + 1) * p.row_bytes <= p.in_channels * static_cast<int>(sizeof(E));
+    const bool full = (chunk + 1) * p.row_bytes <= p.in_channels * operand_bytes<E>;
     with_pixels<E>(p, [&]<int pixels>() {
       if (p.units) {
         open();
-        fill_units<E, twins>(p, corner, chunk, to, filler);
+        fill_units<E, twins>(p, corner, chunk, to, filler, seen);
       } else if (!twins && p.row_bytes == 128)
-        full ? fill_rows<E, pixels, loads, 128, false, true>(p, corner, chunk, to, filler, open)
-             : fill_rows<E, pixels, loads, 128, false, false>(p, corner, chunk, to, filler, open);
+        full ? fill_rows<E, pixels, loads, 128, false, true>(p, corner, chunk, to, filler, open, seen)
+             : fill_rows<E, pixels, loads, 128, false, false>(p, corner, chunk, to, filler, open, seen);
       else
-        full ? fill_rows<E, pixels, loads, 64, twins, true>(p, corner, chunk, to, filler, open)
-             : fill_rows<E, pixels, loads, 64, twins, false>(p, corner, chunk, to, filler, open);
+        full ? fill_rows<E, pixels, loads, 64, twins, true>(p, corner, chunk, to, filler, open, seen)
+             : fill_rows<E, pixels, loads, 64, twins, false>(p, corner, chunk, to, filler, open, seen);
       filler.next(HaloLines<E, pixels>(p, corner).all(p));
     });
     if (chunk == 0) tell(slot.place);

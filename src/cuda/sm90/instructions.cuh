@@ -53,6 +53,19 @@ __device__ inline unsigned tf32_bits(float x) {
   return bits;
 }
 
+// Two floats as f16, to nearest, the first one in the low half.
+__device__ inline unsigned half_pair(float low, float high) {
+  unsigned bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+// Of two pairs of f16, of which the first have no sign: the greater ones, without sign. NaN is passed over.
+__device__ inline unsigned greater_halves(unsigned a, unsigned b) {
+  unsigned greater;
+  asm("{\n.reg .b32 size;\nabs.f16x2 size, %2;\nmax.f16x2 %0, %1, size;\n}" : "=r"(greater) : "r"(a), "r"(b));
+  return greater;
+}
+
 // About 2^x; 0 instead of the smallest numbers.
 __device__ inline float power_of_two(float x) {
   float power;

@@ -12,6 +12,8 @@ template <class E, Format how, int n, Way which>
 struct KernelKind {
   using Element = E;
   static constexpr Format format = how;
+  static constexpr bool halved = sizeof(E) == sizeof(float) && how == Format::f16;  // in place of tf32
+  using Input = std::conditional_t<halved, Halved, E>;
   static constexpr Way way = which;
   static constexpr Team team = team_of(which, n);
   static constexpr bool wide = which == Way::wide, pools = which == Way::pooled, folds = which == Way::folded;
@@ -41,16 +43,20 @@ void launch_kind(const ConvParams& params, const Launch& how) {
 
 template <class E, Format format, int n>
 void launch_columns(Way way, const ConvParams& params, const Launch& how) {
+  using Input = typename KernelKind<E, format, n, Way::single>::Input;
   switch (way) {
     case Way::strip:
-      return launch_kind<KernelKind<E, format, n, Way::strip>>(params, how);
+      if constexpr (operand_bytes<Input> == sizeof(E))
+        return launch_kind<KernelKind<E, format, n, Way::strip>>(params, how);
+      break;
     case Way::single:
       return launch_kind<KernelKind<E, format, n, Way::single>>(params, how);
     case Way::paired:
       if constexpr (can_pair(n)) return launch_kind<KernelKind<E, format, n, Way::paired>>(params, how);
       break;
     case Way::twin:
-      if constexpr (can_twin(n, sizeof(E))) return launch_kind<KernelKind<E, format, n, Way::twin>>(params, how);
+      if constexpr (can_twin(n, operand_bytes<Input>))
+        return launch_kind<KernelKind<E, format, n, Way::twin>>(params, how);
       break;
     case Way::rows:
       if constexpr (can_row(n)) return launch_kind<KernelKind<E, format, n, Way::rows>>(params, how);
@@ -78,7 +84,9 @@ template <class E, Format format>
 void launch_format(Way way, int columns, const ConvParams& params, const Launch& how) {
   switch (columns) {
     case 8:
-      return launch_columns<E, format, 8>(way, params, how);
+      if constexpr (can_halve(8) || !KernelKind<E, format, 8, Way::single>::halved)
+        return launch_columns<E, format, 8>(way, params, how);
+      break;
     case 24:
       return launch_columns<E, format, 24>(way, params, how);
     case 32:

@@ -77,8 +77,8 @@ constexpr bool can_pool(int columns) { return columns == 32 || columns == 64; }
 constexpr bool can_pair(int columns) { return columns < most_columns; }
 // Fewer would be kernels for few cases.
 constexpr bool can_deepen(int columns) { return columns >= 32; }
-// Elements of so many bytes: of 4, two halo tiles would leave no room for weights.
-constexpr bool can_twin(int columns, int element) { return (columns == 32 || columns == 64) && element == 2; }
+// Operands of so many bytes: of 4, two halo tiles would leave no room for weights.
+constexpr bool can_twin(int columns, int operand) { return (columns == 32 || columns == 64) && operand == 2; }
 // Of 8 columns, which are put together at once, there is one turn: too few to be faster.
 constexpr bool can_row(int columns) { return columns >= 24 && columns < most_columns; }
 // Neighbouring phases along w whose sums a warpgroup has at a time.
@@ -108,6 +108,11 @@ constexpr int blocks_of(Way way, int columns = 64) {
   return way == Way::single || way == Way::march ? 2 : 1;
 }
 
+// Whether kernels multiply floats as f16 in place of tf32, but for chains in strips: fewer would be kernels for few
+// cases, in which loads and stores take longer than products.
+constexpr bool can_halve(int columns) { return columns >= 24; }
+
+void launch_conv_halved(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_tf32(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_bf16(Way way, int columns, const ConvParams& params, const Launch& how);

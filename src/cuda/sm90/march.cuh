@@ -58,32 +58,37 @@ struct Inputs {
 
 // By shares; false where these would be too large.
 template <class E, int pixels, int blocks>
-__device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned char* slots) {
+__device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned char* slots, Seen<E>& seen) {
   constexpr int parts = blocks + 2 - pixels;  // what tiles have, but for long thin ones
   if (!can_share<pixels, parts>(p)) return false;
   Ring slot{p.slots};
   for_each_march(p, [&](const March& march) {
     const Inputs inputs(p.axis[0], march);
     const Share<E, pixels, parts> share(p, corner_of(p, item_at(p, march.tile)));
-    if (inputs.count > 0) PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot).fill(inputs.first, inputs.count);
+    if (inputs.count > 0)
+      PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot, seen).fill(inputs.first, inputs.count);
   });
   return true;
 }
 
 template <class E, int blocks, int loads>
 __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
+  Seen<E> seen;
+  const int first = static_cast<int>(threadIdx.x) - march_team.first_producer();
   bool done = false;
-  with_pixels<E>(p, [&]<int pixels>() { done = fill_shares<E, pixels, blocks>(p, shared, slots); });
-  if (done) return;
+  with_pixels<E>(p, [&]<int pixels>() { done = fill_shares<E, pixels, blocks>(p, shared, slots, seen); });
+  if (done) return seen.tell(p, first / warp_threads, march_warps);
   Ring slot{p.slots};
-  Filler filler{static_cast<int>(threadIdx.x) - march_team.consumers * group_threads, march_fillers};
+  Filler filler{first, march_fillers};
   for_each_march(p, [&](const March& march) {
     const Inputs inputs(p.axis[0], march);
     Corner corner = corner_of(p, item_at(p, march.tile));
     corner.at[0] = inputs.first;
     for (int i = 0; i < inputs.count; ++i, ++corner.at[0])
-      fill_box<E, loads, false>(p, shared, corner, slots, slot, filler, 1, [](int) {});
+      fill_box<E, loads, false>(
+          p, shared, corner, slots, slot, filler, 1, [](int) {}, seen);
   });
+  seen.tell(p, first / warp_threads, march_warps);
 }
 
 // One chunk of channels of a plane; the slot before it is released when its products are done.
@@ -283,7 +288,7 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
     const auto leave = [&](int z) {  // the output plane that no other input plane belongs to
       if (z >= march.first) {
         float complete[1][blocks][n / 2];
-        if (shared.careful) {
+        if (!Kind::halved && shared.careful) {
           accumulate_carefully<typename Kind::Element, n, joined_taps, PositionsAsRows<n>, blocks>(
               p, *memory.item(), 0, z, 0, 0, complete[0]);
         } else {
@@ -327,12 +332,13 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 
 template <class Kind>
 __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __grid_constant__ ConvParams p) {
+  if (!is_wanted<Kind>(p)) return;
   const int tile_bytes = joined_taps * Kind::columns * p.row_bytes;
   Memory memory(p, tile_bytes, march_team.warps());
   if (threadIdx.x == 0)
     init_barriers(p, memory.shared, march_warps, march_team.consumer_warps(), 1, march_team.first_producer());
   __syncthreads();
-  memory.shared.careful = must_be_careful(p);
+  memory.shared.careful = must_be_careful<Kind>(p);
   if (threadIdx.x >= march_team.first_writer()) {
     give_registers<Kind::team.writer_registers>();
     if (threadIdx.x == march_team.first_writer() && !memory.shared.careful) load_weights(p, memory.shared, tile_bytes);
@@ -345,7 +351,7 @@ __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __
     give_registers<Kind::team.producer_registers>();
     if (memory.shared.careful) return;
     constexpr int loads = 16;  // that a producer has under way
-    fill_planes<typename Kind::Element, Kind::blocks, loads>(p, memory.shared, memory.slots);
+    fill_planes<typename Kind::Input, Kind::blocks, loads>(p, memory.shared, memory.slots);
   } else {
     take_registers<Kind::team.consumer_registers>();
     march_along<Kind>(p, memory);

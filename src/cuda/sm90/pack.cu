@@ -57,13 +57,31 @@ __device__ int find_row(const PackParams& p, const Piece& piece, int row) {
   return (place.tile * p.joined + tap / p.taps) * p.band + column;
 }
 
+// What is looked for in a block's weights, in bits.
+struct PackedBits {
+  static constexpr int not_finite = 1, some = 2, large = 4;  // some: is not 0; large: f16 in place of tf32 does for it
+  int bits = 0;
+
+  template <class E>
+  __device__ void add(E weight) {
+    if (isfinite(rounded_value(weight)) == 0) bits |= not_finite;
+  }
+  __device__ void add(Halved weight) {
+    const unsigned half = half_pair(weight.value, 0) & 0x7fff;
+    if (half >= infinite_half) bits |= not_finite;
+    if (weight.value != 0) bits |= some;
+    if (half >= least_half) bits |= large;
+  }
+  __device__ static bool is_bad(int all) { return (all & not_finite) != 0 || (all & (some | large)) == some; }
+};
+
 // Weights are read along rows, which are neighbours in the kernel's tensor, and written along input channels. What a
 // kernel just before writes is not read.
 template <class E>
 __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
-  constexpr int size = sizeof(E), most_channels = 128 / size, unit = 16 / size;
-  constexpr int pitch = most_channels + 4 / size;                     // all banks meet
-  constexpr int loads = packed_rows * most_channels / block_threads;  // under way at once
+  constexpr int size = operand_bytes<E>, most_channels = 128 / size, unit = 16 / size;
+  constexpr int pitch = most_channels + 4 / static_cast<int>(sizeof(E));  // all banks meet
+  constexpr int loads = packed_rows * most_channels / block_threads;      // under way at once
   __shared__ E staged[packed_rows * pitch];
   __shared__ int places[packed_rows], careful;
   let_next_begin();
@@ -77,18 +95,18 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
     const int channel = thread / packed_rows + k * (block_threads / packed_rows), in = piece.chunk * channels + channel;
     weight[k] = E{};
     if (own_row < piece.rows && from < each && channel < channels && in < p.in_channels)
-      weight[k] = at<E>(p.kernel, in * each + from);
+      weight[k] = static_cast<const E*>(p.kernel)[in * each + from];
   }
   if (thread < piece.rows) places[thread] = find_row(p, piece, piece.first + thread);
   if (thread == 0) careful = 0;
   __syncthreads();
-  bool all_finite = true;
+  PackedBits own_bits;
 #pragma unroll
   for (int k = 0; k < loads; ++k) {
     staged[own_row * pitch + thread / packed_rows + k * (block_threads / packed_rows)] = weight[k];
-    all_finite &= isfinite(rounded_value(weight[k])) != 0;
+    own_bits.add(weight[k]);
   }
-  if (!all_finite) atomicOr(&careful, 1);
+  if (own_bits.bits != 0) atomicOr(&careful, own_bits.bits);
   __syncthreads();
   const int units = p.row_bytes / 16, columns = p.joined * p.band;
   auto* const to =
@@ -102,15 +120,16 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
         rounded_vector(values);
   }
   const int own = blockIdx.x, last = static_cast<int>(gridDim.x) - 1;
-  if (thread == 0) p.careful[own] = careful != 0 ? 1 : 0;
-  if (own == last && own + 1 + thread < careful_loads(last + 1) * 16) p.careful[own + 1 + thread] = 0;
+  if (thread == 0) p.careful[own] = PackedBits::is_bad(careful) ? 1 : 0;
+  if (own == last && own + 1 + thread < flag_loads(last + 1) * 16) p.careful[own + 1 + thread] = 0;
   wait_for_kernel_before();
 }
 
 }  // namespace
 
 void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream, bool early) {
-  const auto kernel = element == CONVT_F32   ? pack_kernel<float>
+  const auto kernel = p.halved               ? pack_kernel<Halved>
+                      : element == CONVT_F32 ? pack_kernel<float>
                       : element == CONVT_F16 ? pack_kernel<convt_f16>
                                              : pack_kernel<convt_bf16>;
   launch(kernel, "the kernel that packs weights",

@@ -32,9 +32,8 @@ inline constexpr int most_shared = 232448 - barrier_bytes;  // of a block, besid
 
 // A block that packs has so many rows of weights, neighbours in the kernel's tensor, of a chunk of input channels.
 inline constexpr int packed_rows = 32;
-// It leaves a byte, not 0 where some weight of them is not finite, and the last block zeros behind its own, as many as
-// make whole loads of 16 bytes: so many loads.
-CONVT_FN constexpr int careful_loads(int blocks) { return (blocks + 15) / 16; }
+// It leaves a byte, not 0 where some weight of them is not finite, or not what f16 must have in place of tf32, and the
+// last block zeros behind its own, as many as make whole loads.
 
 // Results on their way to the output, [channel][position] (staged.cuh): lines are so far apart that a warp's stores
 // meet all banks.
@@ -64,6 +63,17 @@ CONVT_FN constexpr int twin_line(int pixels) { return (pixels + 1) / 2 * 2; }
 constexpr std::uint32_t operand_layout(int group_bytes, int row_bytes) {
   return (row_bytes == 128 ? 1U : 2U) << 30 | static_cast<std::uint32_t>(group_bytes) >> 4;
 }
+
+// Bytes that kernels leave for others, one for each that had something to tell, in whole loads of 16 bytes.
+struct Flags {
+  const void* data = nullptr;
+  int loads = 0;
+};
+CONVT_FN constexpr int flag_loads(int count) { return (count + 15) / 16; }
+
+// What f16 must have of a tensor's floats in place of tf32 (halved.cuh): below, their rounding would matter; above,
+// they are infinite. By their bits, without the sign.
+inline constexpr unsigned least_half = 0x1000, infinite_half = 0x7c00;  // 2^-11
 
 // Of numbers below 2^15 by a divisor that the host knows, which is none above 2^15.
 struct Divisor {
@@ -183,8 +193,9 @@ struct ConvParams {
   bool units = false;  // a pixel's channels are neighbours, in whole units of 16 bytes, at addresses that divide by 16
   bool pairs = false;  // of 2 bytes: lines along w are dense, and begin and end at addresses that divide by 4
   ConvAxis axis[3];
-  const void* careful = nullptr;  // not 0 somewhere: some weight is not finite
-  int careful_loads = 0;          // of 16 bytes
+  Flags careful;                  // not 0 somewhere: some weight is not finite
+  unsigned char* seen = nullptr;  // of f16 in place of tf32: where producers' warps tell whether it did
+  Flags wanted[2];                // of tf32 behind that: not 0 somewhere if this kernel has to run; none: it has to
   const int* shifts = nullptr;    // by tap, along d, h and w
   // [band][class][chunk][tap][output channel][row_bytes], swizzled; where tiles march, the taps along their axis are
   // joined: [chunk][tap of the other axes][joined tap][output channel][row_bytes].
@@ -259,6 +270,7 @@ struct PackPhase {
 // joined taps, the first one's.
 struct PackParams {
   const void* kernel = nullptr;
+  bool halved = false;  // floats, to f16 in place of tf32
   void* weights = nullptr;
   unsigned char* careful = nullptr;  // as ConvParams has it
   int* shifts = nullptr;

@@ -125,7 +125,7 @@ __device__ __forceinline__ void consume_pooled(const ConvParams& p, const Memory
   int parity = 0, route = p.route;
   forget(route);
   Feed feed{{p.slots}, {p.stages}};
-  if (shared.careful) {  // apart, as registers are short
+  if (!Kind::halved && shared.careful) {  // apart, as registers are short
     for (int left = items_of<false>(p); left > 0; --left) {
       wait_for_tile(p, shared, feed);
       run_pooled_carefully<Kind>(p, feed, memory, parity);

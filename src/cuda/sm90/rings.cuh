@@ -24,16 +24,30 @@ struct Shared {
   __device__ std::uint32_t staged_empty(int part = 0) const { return staged_full(most_staged + part); }
 };
 
-// Waits for the kernels before; whether some weight is not finite. By all threads of a warp.
-__device__ inline bool must_be_careful(const ConvParams& p) {
-  wait_for_kernel_before();
-  const auto* const flags = static_cast<const uint4*>(p.careful);
+// Whether one of them is not 0. By all threads of a warp.
+__device__ inline bool any_flag(const Flags& flags) {
+  const auto* const data = static_cast<const uint4*>(flags.data);
   int thread = threadIdx.x;
   forget(thread);  // or its lane is kept
   unsigned some = 0;
-  for (int i = thread % warp_threads; i < p.careful_loads; i += warp_threads)
-    some |= flags[i].x | flags[i].y | flags[i].z | flags[i].w;
+  for (int i = thread % warp_threads; i < flags.loads; i += warp_threads)
+    some |= data[i].x | data[i].y | data[i].z | data[i].w;
   return __any_sync(~0U, some != 0) != 0;
+}
+// Waits for the kernels before; whether some weight is not finite. By all threads of a warp.
+template <class Kind>
+__device__ bool must_be_careful(const ConvParams& p) {
+  wait_for_kernel_before();
+  // Never of f16 in place of tf32, whose stand-in is. But ptxas must not know: it would move zeros among products
+  // (C7515).
+  return Kind::halved ? p.careful.loads < 0 : any_flag(p.careful);
+}
+// Whether the kernel has to run: it is no other's stand-in, or that one's f16 did not do. By all threads of a warp.
+template <class Kind>
+__device__ bool is_wanted(const ConvParams& p) {
+  if (Kind::format != Format::tf32 || p.wanted[0].loads == 0) return true;
+  wait_for_kernel_before();
+  return any_flag(p.wanted[0]) || any_flag(p.wanted[1]);
 }
 
 // A block's shared memory: halo slots, stages of weights, items, places of results, and what is behind.

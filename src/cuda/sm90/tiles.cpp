@@ -114,7 +114,7 @@ double halo_clocks(const Geometry& g, const Tile& tile) {
   const Team team = team_of(tile.way, g.columns);
   const double loads = tile.resident ? 32 : loads_of(team);  // of what stays, the next one's come early
   const int rows = tile.halo_rows, line = tile.halo[2], warps = team.halo_warps(all_fill(tile.way, tile.all_weights));
-  const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.element) / loads;
+  const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.operand) / loads;
   const double values = 1.0 * rows * g.in_channels * value_clocks(tile.way, g.element);
   return std::max({std::ceil(batches) * load_latency, sector_clocks(g, rows, line), values});
 }
@@ -231,7 +231,7 @@ double plane_clocks(const Geometry& g, const Tile& tile) {
   const double all = halo_clocks(g, tile);
   const int most = (blocks_of(Way::march) + 1) * team_of(Way::march).producers * group_threads / 2;
   if (tile.halo_rows > most) return all;
-  const double groups = steps_of(g) * step_bytes / g.element / group_channels / 2;
+  const double groups = steps_of(g) * step_bytes / g.operand / group_channels / 2;
   return std::max(std::ceil(groups) * load_latency / 2, sector_clocks(g, tile.halo_rows, tile.halo[2]));
 }
 
@@ -382,10 +382,22 @@ void set_columns(Geometry& g, bool norm) {
 }
 
 void set_rows(Geometry& g, int bytes) {
-  const int channels = bytes / g.element, step = step_bytes / g.element;
+  const int channels = bytes / g.operand, step = step_bytes / g.operand;
   g.row_bytes = bytes;
   g.chunks = (g.in_channels - 1) / channels + 1;
   g.last_steps = (g.in_channels - (g.chunks - 1) * channels - 1) / step + 1;
+}
+
+// Rows of 64 bytes where those of 128 would be much emptier.
+static void choose_rows(Geometry& g) {
+  const auto bytes_in = [&](std::int64_t row) { return ceil_div(std::int64_t{g.in_channels} * g.operand, row) * row; };
+  set_rows(g, 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128);
+}
+
+Geometry halved(Geometry g) {
+  g.operand = 2;
+  choose_rows(g);
+  return g;
 }
 
 bool has_norm(const Program& program) {
@@ -406,7 +418,7 @@ std::string describe(const Program& program, Geometry& g) {
   if (c.groups != 1) return "takes one group of channels";
   if (std::max({c.in_channels, c.out_channels, asked.input.batch}) > most_sizes)
     return "there are over 2^24 channels or images";
-  g.element = static_cast<int>(size_of(asked.dtype));
+  g.element = g.operand = static_cast<int>(size_of(asked.dtype));
   std::int64_t taps = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const std::int64_t dilation = c.kernel[a] == 1 ? 1 : c.dilation[a];
@@ -433,9 +445,7 @@ std::string describe(const Program& program, Geometry& g) {
   g.batch = asked.input.batch;
   g.in_channels = static_cast<int>(c.in_channels);
   g.out_channels = static_cast<int>(c.out_channels);
-  // Rows of 64 bytes where those of 128 would be much emptier.
-  const auto bytes_in = [&](std::int64_t row) { return ceil_div(c.in_channels * g.element, row) * row; };
-  set_rows(g, 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128);
+  choose_rows(g);
   set_columns(g, has_norm(program));
   g.fours = c.out_channels % 8 == 0 && g.output[2] % 4 == 0 && asked.output_layout == CONVT_CHANNELS_FIRST;
   const bool direct = passes.size() == 1 && asked.output.space == g.output && (g.bands == 1 || !has_norm(program));
@@ -462,7 +472,7 @@ std::vector<Tile> tiles_of(const Geometry& g, Way way, const DeviceProperties& d
   if (way == Way::paired && !can_pair(g.columns)) return {};
   if (way == Way::wide && (g.columns != wide_channels || g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1))
     return {};
-  const bool twins = can_twin(g.columns, g.element) && g.row_bytes == 64 && g.taps[2].stride == 2 && g.fours;
+  const bool twins = can_twin(g.columns, g.operand) && g.row_bytes == 64 && g.taps[2].stride == 2 && g.fours;
   if (way == Way::twin && !twins) return {};
   if (way == Way::rows && (!can_row(g.columns) || g.taps[2].stride != 2 || !g.ragged)) return {};
   const int blocks = team_of(way, g.columns).consumers * blocks_of(way, g.columns);

@@ -18,6 +18,7 @@ struct Geometry {
   Axes padding{0, 0, 0};
   std::array<int, 3> span{};  // inputs of a halo tile beyond its positions, for any first output
   int element = 4;            // bytes
+  int operand = 4;            // the same, as tensor cores take it: 2 of floats in place of tf32 (halved.cuh)
   int in_channels = 1, out_channels = 1;
   int row_bytes = 128, chunks = 1, last_steps = 1;  // as ConvParams has them
   int columns = 8, bands = 1;
@@ -26,9 +27,12 @@ struct Geometry {
   std::int64_t batch = 1;
 
   int tap_count() const;
+  bool halved() const { return operand < element; }
 };
 // Fills in all of it, or says why the engine cannot take the program's convolution.
 std::string describe(const Program& program, Geometry& geometry);
+// Of floats, with f16 in place of tf32.
+Geometry halved(Geometry geometry);
 // Over channels.
 bool has_norm(const Program& program);
 // The cheapest; as many as there are channels, where norms need them together and that can be.

@@ -193,6 +193,26 @@ __device__ inline Pixel pixel_at(const ConvParams& p, const Item& item, int phas
   return {inside ? item.image : -1, out[0], out[1], out[2]};
 }
 
+// A float of tensors whose products are made of f16 in place of tf32: halved.cuh.
+struct Halved {
+  float value;
+};
+__device__ inline Halved load_next(const Halved*& from, std::int64_t bytes) {
+  const auto* at = reinterpret_cast<const float*>(from);
+  const Halved x{load_next(at, bytes)};
+  from = reinterpret_cast<const Halved*>(at);
+  return x;
+}
+// Of an element, as matrix instructions take it.
+template <class E>
+inline constexpr int operand_bytes = sizeof(E);
+template <>
+inline constexpr int operand_bytes<Halved> = 2;
+
+__device__ inline uint4 rounded_vector(const Halved* x) {
+  const auto pair = [&](int i) { return half_pair(x[i].value, x[i + 1].value); };
+  return {pair(0), pair(2), pair(4), pair(6)};
+}
 __device__ inline uint4 rounded_vector(const float* x) {
   return {tf32_bits(x[0]), tf32_bits(x[1]), tf32_bits(x[2]), tf32_bits(x[3])};
 }

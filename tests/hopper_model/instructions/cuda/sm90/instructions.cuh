@@ -2,7 +2,9 @@
 // What src/cuda/sm90/instructions.cuh has, on the host.
 #pragma once
 
+#include <cuda_fp16.h>
 #include <bit>
+
 #include <cmath>
 #include <cstdint>
 
@@ -28,6 +30,20 @@ inline void leave_open(float& value) { value = NAN; }  // no number would tell w
 inline unsigned tf32_bits(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   return std::isfinite(x) ? (bits + 0x1000U) & 0xffffe000U : bits | (std::isnan(x) ? 0x7fffe000U : 0U);
+}
+inline unsigned half_pair(float low, float high) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  unsigned bits;
+  memcpy(&bits, &pair, sizeof bits);
+  return bits;
+}
+inline unsigned greater_halves(unsigned a, unsigned b) {
+  unsigned greater = 0;
+  for (const int shift : {0, 16}) {
+    const unsigned x = a >> shift & 0x7fff, y = b >> shift & 0x7fff;  // in the order of their bits, but for NaN
+    greater |= (x > 0x7c00 ? y : y > 0x7c00 ? x : max(x, y)) << shift;
+  }
+  return greater;
 }
 inline float power_of_two(float x) {
   const float power = std::exp2(x);
