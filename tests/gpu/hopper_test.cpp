@@ -140,15 +140,19 @@ TEST_F(Hopper, BlocksTakeTurns) {
     for (const std::string chain : {"", " | bias | relu"}) {
       const std::string text = "conv_transpose2d " + mode + " batch=9 channels=8->100 input=135x30 kernel=3" + chain;
       const std::vector<std::string> tiles = tiles_of(text);
-      EXPECT_EQ(std::count(tiles.begin(), tiles.end(), "wh1x16x16"), 1) << text;
-      const WithVariable forced("CONVT_TILE", "wh1x16x16");
-      for (const std::uint64_t seed : {1U, 2U, 3U}) check(text, seed, stream);
+      for (const std::string tile : {"wh1x16x16", "fwh1x16x16"}) {  // the second: f16 in place of tf32
+        if (tile[0] == 'f' && mode != modes[0]) continue;
+        EXPECT_EQ(std::count(tiles.begin(), tiles.end(), tile), 1) << text;
+        const WithVariable forced("CONVT_TILE", tile);
+        for (const std::uint64_t seed : {1U, 2U, 3U}) check(text, seed, stream);
+      }
     }
 }
 
 TEST_F(Hopper, RangesOfF16AndBeyond) {
   const Stream stream;
   check_ranges(on_gpu, place_of(stream), tiles_of);
+  check_who_multiplies(on_gpu, place_of(stream), tiles_of);
 }
 
 }  // namespace

@@ -150,32 +150,37 @@ std::vector<std::string> tiles_of(const std::string& text) {
   return tiles;
 }
 
-TEST(HopperModelTiles, AgreeWithTheReference) {
-  for (const std::string& mode : {modes[0], modes[2]})
-    for (const std::string shape :
-         {"3d channels=32->24 input=9x9x17 kernel=3x2x2 padding=1",
-          "3d channels=20->24 input=5x9x18 kernel=3 padding=1x1x0",
-          "3d channels=16->8 input=9x9x17 kernel=2 stride=1x1x2 | bias | relu",
-          "3d channels=36->8 input=3x9x18 kernel=2x2x3 stride=1x1x2",
-          "3d channels=8->24 input=3x9x16 kernel=2 stride=1x1x2 | layer_norm(channels)",
-          "2d channels=8->32 input=9x24 kernel=2 stride=2 | max_pool(2)",
-          "2d channels=32->32 input=9x24 kernel=3 stride=2 | max_pool(2)",
-          "2d channels=140->40 input=7x18 kernel=3 stride=2",
-          "3d channels=20->40 input=3x5x18 kernel=2x3x4 stride=1x2x2 padding=0x1x1",
-          "2d channels=80->64 input=5x22 kernel=5 stride=2 padding=2 output_padding=1 | gelu",
-          "2d channels=32->32 input=5x18 kernel=2 stride=2 layout=channels_last->channels_first",
-          "3d channels=8->30 input=2x5x17 kernel=3x2x2 stride=2x1x2 | layer_norm(channels)",
-          "2d batch=2 channels=12->70 input=9x21 kernel=2x3 | bias | relu"}) {
-      const std::string text = in_mode(shape, mode);
-      const std::vector<std::string> tiles = tiles_of(text);
-      EXPECT_GE(tiles.size(), 6U) << text;
-      for (const std::string& tile : tiles) {
-        const WithVariable forced("CONVT_TILE", tile);
-        // Of the seeds, this one draws outputs that begin at addresses which divide by 16.
-        EXPECT_EQ(defect_of(text, 2), "") << text << ", tile " << tile;
-      }
+const std::vector<std::string> tiled_shapes = {
+    "3d channels=32->24 input=9x9x17 kernel=3x2x2 padding=1",
+    "3d channels=20->24 input=5x9x18 kernel=3 padding=1x1x0",
+    "3d channels=16->8 input=9x9x17 kernel=2 stride=1x1x2 | bias | relu",
+    "3d channels=36->8 input=3x9x18 kernel=2x2x3 stride=1x1x2",
+    "3d channels=8->24 input=3x9x16 kernel=2 stride=1x1x2 | layer_norm(channels)",
+    "2d channels=8->32 input=9x24 kernel=2 stride=2 | max_pool(2)",
+    "2d channels=32->32 input=9x24 kernel=3 stride=2 | max_pool(2)",
+    "2d channels=140->40 input=7x18 kernel=3 stride=2",
+    "3d channels=20->40 input=3x5x18 kernel=2x3x4 stride=1x2x2 padding=0x1x1",
+    "2d channels=80->64 input=5x22 kernel=5 stride=2 padding=2 output_padding=1 | gelu",
+    "2d channels=32->32 input=5x18 kernel=2 stride=2 layout=channels_last->channels_first",
+    "3d channels=8->30 input=2x5x17 kernel=3x2x2 stride=2x1x2 | layer_norm(channels)",
+    "2d batch=2 channels=12->70 input=9x21 kernel=2x3 | bias | relu"};
+
+class HopperModelTiles : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(HopperModelTiles, AgreeWithTheReference) {
+  for (const std::string& mode : {modes[0], modes[2]}) {
+    const std::string text = in_mode(GetParam(), mode);
+    const std::vector<std::string> tiles = tiles_of(text);
+    EXPECT_GE(tiles.size(), 6U) << text;
+    for (const std::string& tile : tiles) {
+      const WithVariable forced("CONVT_TILE", tile);
+      // Of the seeds, this one draws outputs that begin at addresses which divide by 16.
+      EXPECT_EQ(defect_of(text, 2), "") << text << ", tile " << tile;
     }
+  }
 }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, HopperModelTiles, ::testing::ValuesIn(tiled_shapes));
 
 // Rows that are no whole sectors: they are put together where that is worth it, and right where it is not. Of the
 // seeds, one draws weights that are not finite.
@@ -204,9 +209,12 @@ TEST(HopperModelTurns, AreTakenByAllBlocks) {
                                     "2d batch=4 channels=8->40 input=8x65 kernel=3x2",
                                     "2d batch=4 channels=8->50 input=14x80 kernel=3 padding=1 | relu"}) {
       const std::string text = in_mode(shape, mode);
-      EXPECT_EQ(std::ranges::count(tiles_of(text), "wh1x16x16"), 1) << text;
-      const WithVariable forced("CONVT_TILE", "wh1x16x16");
-      for (const std::uint64_t seed : {0U, 1U, 2U}) EXPECT_EQ(defect_of(text, seed), "") << text << ", seed " << seed;
+      for (const std::string tile : {"wh1x16x16", "fwh1x16x16"}) {  // the second: f16 in place of tf32
+        if (tile[0] == 'f' && mode != modes[0]) continue;
+        EXPECT_EQ(std::ranges::count(tiles_of(text), tile), 1) << text;
+        const WithVariable forced("CONVT_TILE", tile);
+        for (const std::uint64_t seed : {0U, 1U, 2U}) EXPECT_EQ(defect_of(text, seed), "") << text << ", seed " << seed;
+      }
     }
 }
 
@@ -266,6 +274,7 @@ TEST(HopperModelNorms, AreExactFarFromZero) {
 TEST(HopperModelRanges, OfF16AndBeyond) {
   hopper_model::set_schedule({true, 1});
   check_ranges(on_model, {Device::cuda, 0, nullptr}, tiles_of);
+  check_who_multiplies(on_model, {Device::cuda, 0, nullptr}, tiles_of);
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ inline const std::vector<Range> ranges = {
     {"large", 0x1p14F, 0x1p14F},
     {"inputs too large", 1e6F, 1},
     {"inputs too small", 1e-6F, 1},
-    {"inputs that f16 has not at all", 1e-20F, 1e10F},
+    {"inputs that f16 takes for 0", 1e-9F, 1},
+    {"inputs far below", 1e-20F, 6e3F},
     {"weights too large", 1, 1e6F},
     {"weights too small", 1, 1e-6F},
     {"an input too large", 1, 1, 1e5F, 0},
@@ -70,24 +71,71 @@ inline double error_in(const Range& range, Plan& plan, Plan& exact, const cli::P
   return std::sqrt(apart / all);
 }
 
-// tiles: names of a case's, all of them.
+// Of tiles with f16 in place of tf32, the first of each way: those that begin with the same letters.
+inline std::vector<std::string> halved_ways(const std::vector<std::string>& tiles) {
+  std::vector<std::string> first, ways;
+  for (const std::string& tile : tiles) {
+    const std::string way = tile.substr(0, tile.find_first_of("0123456789"));
+    if (way[0] != 'f' || std::find(ways.begin(), ways.end(), way) != ways.end()) continue;
+    ways.push_back(way);
+    first.push_back(tile);
+  }
+  return first;
+}
+
+// tiles_of(text): names of a case's tiles, all of them.
 template <class TilesOf>
 void check_ranges(const PlanOptions& options, const cli::Place& place, const TilesOf& tiles_of) {
   for (const std::string& shape : ranged_shapes) {
     const std::string kind = "conv_transpose" + shape.substr(0, 2), rest = shape.substr(2);
     const std::string text = kind + " dtype=f32 precision=tf32" + rest;
-    const std::vector<std::string> tiles = tiles_of(text);
-    const auto halved = std::find_if(tiles.begin(), tiles.end(), [](const auto& tile) { return tile[0] == 'f'; });
-    ASSERT_NE(halved, tiles.end()) << text;
-    const WithVariable forced("CONVT_TILE", *halved);
-    Plan plan = Plan::from_text(text, options);
     const std::string layout = " layout=channels_last->channels_first";  // of inputs: they are converted
     std::string same = rest;
     if (const auto at = same.find(layout); at != std::string::npos) same.erase(at, layout.size());
     Plan exact = Plan::from_text(kind + " dtype=f64" + same);
-    EXPECT_NE(plan.explain().find("f16 in place of tf32"), std::string::npos) << plan.explain();
-    for (const Range& range : ranges)
-      EXPECT_LT(error_in(range, plan, exact, place), 6e-4) << plan.text() << ", " << range.name;
+    const std::vector<std::string> ways = halved_ways(tiles_of(text));
+    EXPECT_FALSE(ways.empty()) << text;
+    for (const std::string& tile : ways) {
+      const WithVariable forced("CONVT_TILE", tile);
+      Plan plan = Plan::from_text(text, options);
+      EXPECT_NE(plan.explain().find("f16 in place of tf32"), std::string::npos) << plan.explain();
+      for (const Range& range : ranges)
+        EXPECT_LT(error_in(range, plan, exact, place), 6e-4) << text << ", " << tile << ", " << range.name;
+    }
+  }
+}
+
+// 1 + 2^-11 is as far from one number of 11 bits as from another: tf32 takes the larger, f16 the one that is even. So a
+// sum of such numbers tells who multiplied: f16, unless some input or weight is too large for it, or all are too small.
+template <class TilesOf>
+void check_who_multiplies(const PlanOptions& options, const cli::Place& place, const TilesOf& tiles_of) {
+  const std::string text =
+      "conv_transpose2d dtype=f32 precision=tf32 batch=2 channels=32->64 input=9x16 kernel=2 stride=2";
+  for (const std::string& tile : halved_ways(tiles_of(text))) {
+    const WithVariable forced("CONVT_TILE", tile);
+    Plan plan = Plan::from_text(text, options);
+    cli::Inputs inputs = cli::make_inputs(plan, 3, cli::Fill::unit);
+    auto& input = std::get<std::vector<float>>(inputs.input);
+    auto& kernel = std::get<std::vector<float>>(inputs.kernel);
+    const auto sum_with = [&](float x, float one, float weight) {
+      input.assign(input.size(), x);
+      if (one != 0) input.back() = one;
+      kernel.assign(kernel.size(), weight);
+      cli::Execution execution(plan, inputs, {.place = place});
+      execution.execute();
+      EXPECT_EQ(execution.defect(), "");
+      return execution.output().front() / weight / 32;
+    };
+    constexpr float tie = 1 + 0x1p-11F, down = 1, up = 1 + 0x1p-10F;
+    EXPECT_EQ(sum_with(tie, 0, 1), down) << tile;
+    EXPECT_EQ(sum_with(tie, 65504, 1), down) << tile;
+    EXPECT_EQ(sum_with(tie, 65536, 1), up) << tile;
+    EXPECT_EQ(sum_with(tie, 0, 0x1p-12F), down) << tile;
+    EXPECT_EQ(sum_with(tie, 0, 0x1p-13F), up) << tile;
+    EXPECT_EQ(sum_with(tie, 0, 0x1p16F), up) << tile;
+    EXPECT_EQ(sum_with(0x1p-12F * tie, 0, 1), 0x1p-12F * down) << tile;
+    EXPECT_EQ(sum_with(0x1p-13F * tie, 0, 1), 0x1p-13F * up) << tile;
+    EXPECT_EQ(sum_with(0, 0, 1), 0) << tile;
   }
 }
 

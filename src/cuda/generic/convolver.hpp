@@ -41,6 +41,8 @@ class Convolver {
   // The same in one launch: steps [begin, pool) behind the convolution, the pool, and then how many of [pool + 1, end)
   // it takes; none where it cannot pool.
   virtual std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const = 0;
+  // Whether it is for a chain of steps [begin, end) behind it, in one launch; "", or why another convolver is.
+  virtual std::string why_not(std::size_t, std::size_t) const { return ""; }
   // Blocks of a launch, at most: so many for any slab with this box of one image, and more for each pixel.
   struct Blocks {
     double least = 1, per_pixel = 1;
@@ -48,7 +50,8 @@ class Convolver {
   virtual Blocks blocks(const Axes& box) const = 0;
   // Predicted, of a launch for so many images with this box.
   virtual double seconds(std::int64_t images, const Axes& box, bool pools) const = 0;
-  virtual std::string explain(bool pools) const = 0;  // a line
+  virtual double seconds_beside() const { return 0; }  // of what it launches beside
+  virtual std::string explain(bool pools) const = 0;   // a line
 
   // From a kernel as the program convolves with it: the asked one, or a changed one in `dtype`.
   virtual double packed_bytes() const = 0;

@@ -73,6 +73,9 @@ Schedule::Schedule(const Setup& setup)
     PassPlan plan;
     plan.pass = pass;
     plan_stages(plan);
+    if (const Stage& first = plan.stages.front(); first.convolves && !plan.pools())
+      rejection = convolver->why_not(first.begin, first.end);
+    if (!rejection.empty()) return;
     passes.push_back(std::move(plan));
   }
   choose_flight(plan_store(), setup);
@@ -361,7 +364,8 @@ double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) con
     const auto images = static_cast<double>(count);
     double sum = launch_seconds * launches + images * (2 * each + 3 * stored) / memory;
     if (plan.stages.front().convolves)
-      sum += std::max(convolver->seconds(count, box, plan.pools()), images * in_and_out / memory);
+      sum += std::max(convolver->seconds(count, box, plan.pools()), images * in_and_out / memory) +
+             convolver->seconds_beside();
     const double over = std::max(images * each - stay, 0.0) * 2 + images * std::max(stored - kept_stay, 0.0);
     return sum + over / (spilled * device.bandwidth);
   };

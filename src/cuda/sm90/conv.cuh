@@ -62,7 +62,8 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
   constexpr int loads = loads_of(team);
   Ring slot{p.slots};
   Filler filler{static_cast<int>(threadIdx.x) - team.first_producer(), warps * warp_threads};
-  Seen<typename Kind::Input> seen;
+  const int warp = static_cast<int>(threadIdx.x) / warp_threads - team.consumer_warps();
+  Seen<typename Kind::Input> seen(p, warp, warps);
   // What it works on is in memory: registers are short.
   int number = blockIdx.x;
   if constexpr (Kind::cuts) {
@@ -83,9 +84,9 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
     if constexpr (Kind::folds) times = fills_of<1>(p, 0, p.class_count);
     fill_box<typename Kind::Input, loads, Kind::cuts || Kind::folds, Kind::twins>(
         p, memory.shared, corner_of(p, item), memory.slots, slot, filler, times, tell, seen);
+    seen.end_tile(p, warp);
     keep_next<Kind::cuts, Kind::wide>(p, memory);
   } while (Kind::cuts ? memory.share()->more >= 0 : --left > 0);
-  seen.tell(p, static_cast<int>(threadIdx.x) / warp_threads - team.consumer_warps(), warps);
 }
 
 template <int n, int blocks>

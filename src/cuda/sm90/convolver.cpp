@@ -75,6 +75,9 @@ class TiledConvolver : public HopperConvolver {
     return (static_cast<double>(header()) + weight_bytes()) * (both ? 2 : 1);
   }
   void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override;
+  bool has_short_steps(std::size_t begin, std::size_t end) const override {
+    return short_steps(begin, end) == end - begin;
+  }
   bool has_short_chain(const ConvJob& job) const override;
   int convolve(const ConvJob& job, const Relay& relay) const override;
   Flags packed_flags(const ConvJob& job) const override { return packed_flags(packed_of(job, tile_for(job))); }

@@ -21,7 +21,8 @@ struct Relay {
 };
 class HopperConvolver : public Convolver {
  public:
-  // Whether it has all of a chain in registers.
+  // Whether it has all of a chain in registers: of steps [begin, end), of a job.
+  virtual bool has_short_steps(std::size_t begin, std::size_t end) const = 0;
   virtual bool has_short_chain(const ConvJob& job) const = 0;
   // Returns how many flags were left.
   virtual int convolve(const ConvJob& job, const Relay& relay) const = 0;

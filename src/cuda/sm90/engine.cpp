@@ -15,9 +15,8 @@ namespace {
 using namespace cuda::sm90;
 
 constexpr std::size_t most_candidates = 6;  // of tiles: the best ones by what they would cost
-// Input channels from which on f16 may take the place of tf32: of a few, whatever a pixel has may be small, and
-// products are not what takes time.
-constexpr int least_halved = 8;
+// Input channels from which on f16 may take the place of tf32: of fewer, products are not what takes time.
+constexpr int few_channels = 8;
 
 // The cheapest first, rejected ones last.
 std::vector<Tile> sorted(std::vector<Tile> tiles) {
@@ -117,7 +116,7 @@ class Sm90Engine : public Engine {
     if (!none.rejection.empty()) return {none};
     std::vector<Candidate> all;
     // f16 in place of tf32, for as many columns.
-    if (geometry.element == 4 && can_halve(tiling.choice.geometry.columns) && geometry.in_channels >= least_halved) {
+    if (geometry.element == 4 && can_halve(tiling.choice.geometry.columns) && geometry.in_channels >= few_channels) {
       const Tiling first = best_tiling(request.program, halved(geometry), device);
       if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns)
         all = from_tiles(request, device, first, [&](const Choice& choice) {
@@ -158,6 +157,7 @@ class Sm90Engine : public Engine {
       for (const Between between : cuda::generic::ways_between(*request.program))
         all.push_back(
             cuda::generic::candidate_of(none.name, {request.program, convolver, device, between, 0}, request));
+      if (choice.geometry.halved() && !all.back().rejection.empty()) break;  // for the chain: with any tile
     }
     return all;
   }

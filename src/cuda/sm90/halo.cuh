@@ -213,10 +213,10 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 #pragma unroll
           for (int k = c; k < c + each; ++k)
             if (!inside || (!full && k >= left)) x[i][k] = X{};
+          seen.add(x[i] + c, each);
 #pragma unroll
           for (int k = 0; k < pixels; ++k) {
             const uint4 unit = unit_of(x[i] + c, k ^ turned);
-            seen.add(unit);
             if (pixels > 1 && (place[k] & Places::absent) != 0) continue;
             if constexpr (twins)
               store_twins(p, slot, place[k], row_bytes, (first + c) * size, unit);
@@ -236,10 +236,11 @@ struct LoadedUnit {
   static constexpr int count = static_cast<int>(sizeof(E)) / operand_bytes<E>;
   uint4 of[count];
 
-  __device__ uint4 rounded() const {
+  __device__ uint4 rounded(Seen<E>& seen) const {
     if constexpr (sizeof(E) == 2) return of[0];
     E values[4 * count];
     memcpy(values, of, sizeof values);
+    seen.add(values, 4 * count);
     return rounded_vector(values);
   }
 };
@@ -272,8 +273,7 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
     for (int i = 0; i < at_once; ++i) {
       const int at = first + i * filler.threads, row = at / units;
       if (row >= p.halo_rows) continue;
-      const uint4 unit = x[i].rounded();
-      seen.add(unit);
+      const uint4 unit = x[i].rounded(seen);
       if constexpr (twins)
         store_twins(p, slot, TwinPlaces<1>(p, HaloPart(p, lines, row), row_bytes, 0).place[0], row_bytes,
                     at % units * 16, unit);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // f16 in place of tf32: both have 11 significant bits, and tensor cores multiply f16 twice as fast.
 //
-// What differs is the range. From 2^-14 to 65504, a float is rounded to the same number by either; a smaller one is
-// within 2^-25 of what it was. So producers look at what they put into halo tiles, and packing at weights: where
-// something is too large or not finite, or all that a warp has seen is so small that 2^-25 would matter, they leave a
+// What differs is the range. From 2^-14 to 65504, a float is rounded to the same number by either (ties aside); a
+// smaller one is within 2^-25 of what it was. So producers look at what they load, and packing at weights: where
+// something is too large, or where all that a warp has of a tile is so small that 2^-25 would matter, they leave a
 // flag, and the kernel of tf32 that is launched behind, and ends at once if there is none, does it all again.
 #pragma once
 
@@ -11,34 +11,38 @@
 
 namespace convt::core::cuda::sm90 {
 
-// By a thread of the producers, for all tiles of its block.
+// What a thread of the producers has seen of a tile.
 template <class E>
 struct Seen {
-  __device__ void add(const uint4&) {}
-  __device__ void tell(const ConvParams&, int, int) const {}
+  __device__ Seen(const ConvParams&, int, int) {}
+  template <class X>
+  __device__ void add(const X*, int) {}
+  __device__ void end_tile(const ConvParams&, int) {}
 };
 template <>
 struct Seen<Halved> {
-  unsigned greatest = 0;  // two of f16, without sign: of even and of odd channels
+  float greatest = 0;  // without sign; NaN is passed over: f16 has it too
 
-  __device__ void add(const uint4& unit) {
-    greatest = greater_halves(greatest, unit.x);
-    greatest = greater_halves(greatest, unit.y);
-    greatest = greater_halves(greatest, unit.z);
-    greatest = greater_halves(greatest, unit.w);
-  }
   // By all threads of a warp, which is one of so many. Flags are [warp][block], and zeros behind the last.
-  __device__ void tell(const ConvParams& p, int warp, int warps) const {
-    unsigned all = greatest;
-#pragma unroll
-    for (int lanes = 1; lanes < warp_threads; lanes *= 2) all = greater_halves(all, __shfl_xor_sync(~0U, all, lanes));
-    const int most = max(static_cast<int>(all & 0xffff), static_cast<int>(all >> 16));
-    const bool does = most == 0 || (most >= static_cast<int>(least_half) && most < static_cast<int>(infinite_half));
-    const int blocks = gridDim.x, own = warp * blocks + static_cast<int>(blockIdx.x), last = warps * blocks - 1;
-    const int lane = threadIdx.x % warp_threads;
-    if (lane == 0) p.seen[own] = does ? 0 : 1;
+  __device__ Seen(const ConvParams& p, int warp, int warps) {
+    const int own = place(warp), last = warps * static_cast<int>(gridDim.x) - 1, lane = threadIdx.x % warp_threads;
+    if (lane == 0) p.seen[own] = 0;
     if (own == last && own + 1 + lane < flag_loads(last + 1) * 16) p.seen[own + 1 + lane] = 0;
   }
+  __device__ void add(const Halved* x, int count) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) greatest = fmaxf(greatest, fabsf(x[i].value));
+  }
+  // By all threads of the warp.
+  __device__ void end_tile(const ConvParams& p, int warp) {
+    const float all = greatest_of_warp(greatest);
+    greatest = 0;
+    const bool does = all == 0 || (all >= least_halved && all < beyond_halved);
+    if (!does && threadIdx.x % warp_threads == 0) p.seen[place(warp)] = 1;
+  }
+
+ private:
+  __device__ static int place(int warp) { return warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x); }
 };
 
 }  // namespace convt::core::cuda::sm90

@@ -59,11 +59,9 @@ __device__ inline unsigned half_pair(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
-// Of two pairs of f16, of which the first have no sign: the greater ones, without sign. NaN is passed over.
-__device__ inline unsigned greater_halves(unsigned a, unsigned b) {
-  unsigned greater;
-  asm("{\n.reg .b32 size;\nabs.f16x2 size, %2;\nmax.f16x2 %0, %1, size;\n}" : "=r"(greater) : "r"(a), "r"(b));
-  return greater;
+// Of numbers without sign, which are in the order of their bits; by all threads of a warp.
+__device__ inline float greatest_of_warp(float x) {
+  return __uint_as_float(__reduce_max_sync(~0U, __float_as_uint(x)));
 }
 
 // About 2^x; 0 instead of the smallest numbers.

@@ -56,6 +56,14 @@ struct Inputs {
         count(min(march.end + march.to_input, axis.lowest + axis.inputs) - first) {}
 };
 
+// By a warp of producers, behind all planes of a tile that its block has.
+template <class E>
+__device__ void end_march(const ConvParams& p, Seen<E>& seen) {
+  int thread = threadIdx.x;
+  forget(thread);  // or its warp's number is kept
+  seen.end_tile(p, thread / warp_threads - march_team.consumer_warps());
+}
+
 // By shares; false where these would be too large.
 template <class E, int pixels, int blocks>
 __device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned char* slots, Seen<E>& seen) {
@@ -67,17 +75,18 @@ __device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned 
     const Share<E, pixels, parts> share(p, corner_of(p, item_at(p, march.tile)));
     if (inputs.count > 0)
       PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot, seen).fill(inputs.first, inputs.count);
+    end_march(p, seen);
   });
   return true;
 }
 
 template <class E, int blocks, int loads>
 __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
-  Seen<E> seen;
   const int first = static_cast<int>(threadIdx.x) - march_team.first_producer();
+  Seen<E> seen(p, first / warp_threads, march_warps);
   bool done = false;
   with_pixels<E>(p, [&]<int pixels>() { done = fill_shares<E, pixels, blocks>(p, shared, slots, seen); });
-  if (done) return seen.tell(p, first / warp_threads, march_warps);
+  if (done) return;
   Ring slot{p.slots};
   Filler filler{first, march_fillers};
   for_each_march(p, [&](const March& march) {
@@ -87,8 +96,8 @@ __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned 
     for (int i = 0; i < inputs.count; ++i, ++corner.at[0])
       fill_box<E, loads, false>(
           p, shared, corner, slots, slot, filler, 1, [](int) {}, seen);
+    end_march(p, seen);
   });
-  seen.tell(p, first / warp_threads, march_warps);
 }
 
 // One chunk of channels of a plane; the slot before it is released when its products are done.

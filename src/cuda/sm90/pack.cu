@@ -67,10 +67,10 @@ struct PackedBits {
     if (isfinite(rounded_value(weight)) == 0) bits |= not_finite;
   }
   __device__ void add(Halved weight) {
-    const unsigned half = half_pair(weight.value, 0) & 0x7fff;
-    if (half >= infinite_half) bits |= not_finite;
-    if (weight.value != 0) bits |= some;
-    if (half >= least_half) bits |= large;
+    const float size = fabsf(weight.value);
+    if (!(size < beyond_halved)) bits |= not_finite;  // NaN as well
+    if (size > 0) bits |= some;
+    if (size >= least_halved) bits |= large;
   }
   __device__ static bool is_bad(int all) { return (all & not_finite) != 0 || (all & (some | large)) == some; }
 };

@@ -71,9 +71,9 @@ struct Flags {
 };
 CONVT_FN constexpr int flag_loads(int count) { return (count + 15) / 16; }
 
-// What f16 must have of a tensor's floats in place of tf32 (halved.cuh): below, their rounding would matter; above,
-// they are infinite. By their bits, without the sign.
-inline constexpr unsigned least_half = 0x1000, infinite_half = 0x7c00;  // 2^-11
+// Of what f16 takes the place of in tf32 (halved.cuh), the greatest among many: at least so much, or its rounding would
+// matter; and less than what it would make infinite.
+inline constexpr float least_halved = 0x1p-12F, beyond_halved = 65520;
 
 // Of numbers below 2^15 by a divisor that the host knows, which is none above 2^15.
 struct Divisor {
@@ -193,10 +193,8 @@ struct ConvParams {
   bool units = false;  // a pixel's channels are neighbours, in whole units of 16 bytes, at addresses that divide by 16
   bool pairs = false;  // of 2 bytes: lines along w are dense, and begin and end at addresses that divide by 4
   ConvAxis axis[3];
-  Flags careful;                  // not 0 somewhere: some weight is not finite
-  unsigned char* seen = nullptr;  // of f16 in place of tf32: where producers' warps tell whether it did
-  Flags wanted[2];                // of tf32 behind that: not 0 somewhere if this kernel has to run; none: it has to
-  const int* shifts = nullptr;    // by tap, along d, h and w
+  Flags careful;                // not 0 somewhere: some weight is not finite
+  const int* shifts = nullptr;  // by tap, along d, h and w
   // [band][class][chunk][tap][output channel][row_bytes], swizzled; where tiles march, the taps along their axis are
   // joined: [chunk][tap of the other axes][joined tap][output channel][row_bytes].
   const void* weights = nullptr;
@@ -259,6 +257,10 @@ struct ConvParams {
   Fold fold;
   ShortChain behind;  // the fold
   Chain chain;        // where it is no short one
+  // At the end: kernels are a few percent slower where others have other places, as the compiler loads neighbours at
+  // once.
+  unsigned char* seen = nullptr;  // of f16 in place of tf32: where producers' warps tell whether it did
+  Flags wanted[2];                // of tf32 behind that: not 0 somewhere if this kernel has to run; none: it has to
 };
 
 // One phase of an axis, as PhaseTaps has it: found by the host, as divisions take long.

@@ -124,17 +124,17 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
 #pragma unroll
     for (int c = 0; c < group_channels; ++c)
       if (!full && c >= left) x[i][c] = {};
+    if (i + 1 < parts || (bits & R::none) == 0) seen.add(x[i], group_channels);  // else nothing was loaded
 #pragma unroll
     for (int k = 0; k < pixels; ++k) {
       const int place = share.rows[i].at(k), to = (place & -16) ^ channel * size;
 #pragma unroll
       for (int c = 0; c < group_channels; c += each) {
-        uint4 unit = unit_of(x[i] + c, k ^ turned);
-        unit = {unit.x & mask, unit.y & mask, unit.z & mask, unit.w & mask};
-        seen.add(unit);
+        const uint4 unit = unit_of(x[i] + c, k ^ turned);
         // Of single pixels the last one; of tiny tiles others too, which store what is there.
         if ((pixels == 1 && i + 1 < parts) || (place & R::absent) == 0)
-          *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = unit;
+          *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
+                                                               unit.w & mask};
       }
     }
   }

@@ -162,10 +162,13 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
   const double there = outputs / std::max(items, 1.0), run = run_of(g, tile, box[2]);  // of a tile
   const double stores = piece_clocks(g, tile, there, run);
   const double writers = tile.way == Way::wide ? there / run * (writer_clocks + run * g.element / writer_rate) : 0;
+  // The first tile's halo, or its first chunk, comes before its products.
+  const bool one = items * shares <= device.multiprocessors;
   const bool overlaps = tile.slots > g.chunks || !tile.resident;
+  const double ahead = !one ? 0 : tile.resident ? halo : halo / (g.chunks * passes);
   const double all = products + weights + halo + writers;
-  const double longest =
-      overlaps ? std::max({products, weights, halo, writers}) : std::max({products, weights, writers}) + halo;
+  const double longest = overlaps && !(one && tile.resident) ? std::max({products, weights, halo, writers}) + ahead
+                                                             : std::max({products, weights, writers}) + halo;
   // What runs at the same time is in its way a little.
   const double before = longest + 0.1 * (all - longest);
   const auto item = [&] {
@@ -346,6 +349,12 @@ std::vector<Tile> march_tiles(const Geometry& g, const DeviceProperties& device)
   return tiles;
 }
 
+// Rows of 64 bytes where those of 128 would be much emptier.
+void choose_rows(Geometry& g) {
+  const auto bytes_in = [&](std::int64_t row) { return ceil_div(std::int64_t{g.in_channels} * g.operand, row) * row; };
+  set_rows(g, 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128);
+}
+
 }  // namespace
 
 double seconds_of(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
@@ -386,12 +395,6 @@ void set_rows(Geometry& g, int bytes) {
   g.row_bytes = bytes;
   g.chunks = (g.in_channels - 1) / channels + 1;
   g.last_steps = (g.in_channels - (g.chunks - 1) * channels - 1) / step + 1;
-}
-
-// Rows of 64 bytes where those of 128 would be much emptier.
-static void choose_rows(Geometry& g) {
-  const auto bytes_in = [&](std::int64_t row) { return ceil_div(std::int64_t{g.in_channels} * g.operand, row) * row; };
-  set_rows(g, 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128);
 }
 
 Geometry halved(Geometry g) {

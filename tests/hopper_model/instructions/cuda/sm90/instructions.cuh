@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cuda_fp16.h>
-#include <bit>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -37,13 +37,9 @@ inline unsigned half_pair(float low, float high) {
   memcpy(&bits, &pair, sizeof bits);
   return bits;
 }
-inline unsigned greater_halves(unsigned a, unsigned b) {
-  unsigned greater = 0;
-  for (const int shift : {0, 16}) {
-    const unsigned x = a >> shift & 0x7fff, y = b >> shift & 0x7fff;  // in the order of their bits, but for NaN
-    greater |= (x > 0x7c00 ? y : y > 0x7c00 ? x : max(x, y)) << shift;
-  }
-  return greater;
+inline float greatest_of_warp(float x) {
+  for (int apart = 1; apart < hopper_model::warp_threads; apart *= 2) x = std::fmax(x, __shfl_xor_sync(~0U, x, apart));
+  return x;
 }
 inline float power_of_two(float x) {
   const float power = std::exp2(x);
