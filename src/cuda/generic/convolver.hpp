@@ -50,8 +50,7 @@ class Convolver {
   virtual Blocks blocks(const Axes& box) const = 0;
   // Predicted, of a launch for so many images with this box.
   virtual double seconds(std::int64_t images, const Axes& box, bool pools) const = 0;
-  virtual double seconds_beside() const { return 0; }  // of what it launches beside
-  virtual std::string explain(bool pools) const = 0;   // a line
+  virtual std::string explain(bool pools) const = 0;  // a line
 
   // From a kernel as the program convolves with it: the asked one, or a changed one in `dtype`.
   virtual double packed_bytes() const = 0;

@@ -364,8 +364,7 @@ double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) con
     const auto images = static_cast<double>(count);
     double sum = launch_seconds * launches + images * (2 * each + 3 * stored) / memory;
     if (plan.stages.front().convolves)
-      sum += std::max(convolver->seconds(count, box, plan.pools()), images * in_and_out / memory) +
-             convolver->seconds_beside();
+      sum += std::max(convolver->seconds(count, box, plan.pools()), images * in_and_out / memory);
     const double over = std::max(images * each - stay, 0.0) * 2 + images * std::max(stored - kept_stay, 0.0);
     return sum + over / (spilled * device.bandwidth);
   };
