@@ -117,12 +117,15 @@ class Sm90Engine : public Engine {
     std::vector<Candidate> all;
     // f16 in place of tf32, for as many columns.
     if (geometry.element == 4 && can_halve(tiling.choice.geometry.columns) && geometry.in_channels >= few_channels) {
-      const Tiling first = best_tiling(request.program, halved(geometry), device);
-      if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns)
-        all = from_tiles(request, device, first, [&](const Choice& choice) {
-          return make_halved_convolver(make_convolver(request.program, device, choice),
-                                       make_convolver(request.program, device, tiling.choice), device);
-        });
+      Tiling first = best_tiling(request.program, halved(geometry), device);
+      const auto make = [&](const Choice& choice) {
+        return make_halved_convolver(make_convolver(request.program, device, choice),
+                                     make_convolver(request.program, device, tiling.choice), device);
+      };
+      if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns) {
+        first.folds = folds_first(*request.program, *make(first.choice));  // both do, or none
+        all = from_tiles(request, device, first, make);
+      }
     }
     std::ranges::move(from_tiles(request, device, tiling,
                                  [&](const Choice& choice) -> std::shared_ptr<const cuda::Convolver> {
