@@ -164,8 +164,8 @@ def _check(input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.T
 
 
 def run(
-    input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, layout: str, packed: int,
-    out: torch.Tensor | None = None,
+    input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, layout: str = "",
+    packed: int = 0, out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Both operators, in Python."""
     _check(input, weight, operands)
