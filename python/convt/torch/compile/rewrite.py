@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from typing import Any
 
 import torch
 from torch.fx import Graph, Node
 
 from .. import _chain, _op
 from .._functional import float32_precision
+from .options import Options
 from .rules import Decision, decide
 from .values import tensor_of
 from .walker import Chain, Walk, best, is_transposed_convolution, walk
@@ -98,7 +98,7 @@ def _replace(graph: Graph, walked: Walk, chain: Chain) -> str:
     return text
 
 
-def _one(graph: Graph, node: Node, options: dict[str, Any]) -> Found:
+def _one(graph: Graph, node: Node, options: Options) -> Found:
     where = _where(node)
     walked = walk(node)
     if isinstance(walked, str):
@@ -125,7 +125,7 @@ def _one(graph: Graph, node: Node, options: dict[str, Any]) -> Found:
     return Found(name, where, True, text, chain.ops, longest, ended_by, reason)
 
 
-def rewrite(graph: Graph, options: dict[str, Any] | None = None) -> list[Found]:
+def rewrite(graph: Graph, options: Options = Options()) -> list[Found]:
     """Fuses what it can in a graph, and says what it found. What is not understood is left as it was."""
     report = []
     for node in list(graph.nodes):
@@ -133,7 +133,7 @@ def rewrite(graph: Graph, options: dict[str, Any] | None = None) -> list[Found]:
             continue
         name = node.name
         try:
-            report.append(_one(graph, node, options or {}))
+            report.append(_one(graph, node, options))
         except Exception as error:  # a model must not fail because of what it could have gained
             log.warning("convt: left %s alone: %s: %s", name, type(error).__name__, error)
             report.append(Found(name, "", False, "", (), (), "", f"{type(error).__name__}: {error}"))

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
+from .options import Options
 from .walker import Chain, Convolution
 
 
@@ -15,5 +15,5 @@ class Decision:
     reason: str = ""
 
 
-def decide(convolution: Convolution, chain: Chain, options: dict[str, Any]) -> Decision:
+def decide(convolution: Convolution, chain: Chain, options: Options) -> Decision:
     return Decision(True)
