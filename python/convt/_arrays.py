@@ -8,13 +8,12 @@ copied where their elements do not lie as the plan takes them. Arrays that are w
 from __future__ import annotations
 
 import ctypes as c
-import math
 import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._library import ITEM_SIZES, ConvtError
+from ._library import ConvtError
 
 BFLOAT16_BITS = "u16"  # the view's dtype of a uint16 array, which a plan of bf16 takes for bfloat16
 _FROM_NUMPY = {np.dtype("f4"): "f32", np.dtype("f8"): "f64", np.dtype("f2"): "f16", np.dtype("u2"): BFLOAT16_BITS}
@@ -209,12 +208,14 @@ def _as_numpy(view: View) -> np.ndarray[Any, Any]:
 # ---- results
 
 
-def check_output(view: View, name: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Refuses an array that cannot take a result of that shape and element type."""
+def check_output(view: View, name: str, shape: tuple[int, ...], dtype: str, layout: str) -> None:
+    """Refuses an array that cannot take a result of that shape, element type and layout."""
     if view.shape != shape or not same_dtype(view.dtype, dtype):
         raise ConvtError(f"{name}: expected {dtype} of shape {shape} (got {view.dtype} of shape {view.shape})")
     if not view.writable:
         raise ConvtError(f"{name}: must be writable, aligned, and in the machine's byte order")
+    if not lies(view, layout):
+        raise ConvtError(f"{name}: must be {layout} without gaps (got shape {shape} with strides {view.strides})")
 
 
 def same_dtype(given: str, wanted: str) -> bool:
@@ -252,7 +253,3 @@ def _host_dtype(dtype: str) -> Any:
     except ImportError:
         return _STORAGE["bf16"]
     return np.dtype(ml_dtypes.bfloat16)
-
-
-def size_in_bytes(shape: tuple[int, ...], dtype: str) -> int:
-    return math.prod(shape) * ITEM_SIZES[dtype]

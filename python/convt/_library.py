@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 OK, INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE_ERROR, INTERNAL_ERROR = range(6)
 DTYPES = ("f32", "f64", "f16", "bf16")  # position = convt_dtype
-ITEM_SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2}
 LAYOUTS = ("channels_first", "channels_last")  # position = convt_layout
 PRECISIONS = ("ieee", "tf32")  # position = convt_float32_precision
 DEVICES = ("cpu", "cuda")  # position = convt_device

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _library
 from ._library import DEVICES, ConvtError, PlanOptions, Problem, TensorInfo, Tensors, check, lib, text_of
+
+if TYPE_CHECKING:
+    from ._arrays import View
 
 _TENSORS_SIZE = c.sizeof(Tensors)
 
@@ -155,15 +158,28 @@ class Plan:
             self._read(_arrays, operand, info, info.name, stream)
             for operand, info in zip(operands, self.operands, strict=True)
         ]
-        result = _arrays.empty_like(input, x, self.output.shape, self.output.layout) if out is None else out
-        y = _arrays.look(result, "out", stream)
-        _arrays.check_output(y, "out", self.output.shape, self.output.dtype)
-        if not _arrays.lies(y, self.output.layout):
-            raise ConvtError(f"out: must be {self.output.layout} without gaps (got strides {y.strides})")
-        self._same_device(("input", x), ("weight", w), ("out", y), *(("an operand", view) for view in given))
+        return self._run(input, x, w, given, out, None if out is None else _arrays.look(out, "out", stream), stream)
+
+    def _run(
+        self, input: Any, x: View, w: View | None, operands: Sequence[View], out: Any, y: View | None, stream: int
+    ) -> Any:
+        """run(), of views that were checked; y is the one of `out`."""
+        from . import _arrays
+
+        info = self.output
+        if y is None:
+            out = _arrays.empty_like(input, x, info.shape, info.layout)
+            y = _arrays.look(out, "out", stream)
+        else:
+            _arrays.check_output(y, "out", info.shape, info.dtype, info.layout)
+        wanted = None if self._options.device == 0 else self._options.device_index
+        for view in (x, w, y, *operands):
+            if view is not None and view.device != wanted:
+                where = "the host" if view.device is None else f"cuda:{view.device}"
+                raise ConvtError(f"an array of shape {view.shape} is on {where}, and the plan is for {self.device}")
         self.run_pointers(
-            x.pointer, w.pointer if w else 0, y.pointer, [view.pointer for view in given], stream=stream)
-        return result
+            x.pointer, 0 if w is None else w.pointer, y.pointer, [view.pointer for view in operands], stream=stream)
+        return out
 
     def run_pointers(
         self,
@@ -194,13 +210,6 @@ class Plan:
             raise ConvtError(
                 f"{name}: expected {info.dtype} of shape {info.shape} (got {view.dtype} of shape {view.shape})")
         return arrays.laid(view, info.layout, name)
-
-    def _same_device(self, *views: tuple[str, Any]) -> None:
-        wanted = None if self._options.device == 0 else self._options.device_index
-        for name, view in views:
-            if view is not None and view.device != wanted:
-                where = "the host" if view.device is None else f"cuda:{view.device}"
-                raise ConvtError(f"{name}: is on {where}, and the plan is for {self.device}")
 
 
 def _fits(given: tuple[int, ...], wanted: tuple[int, ...], dims: int) -> bool:
