@@ -10,13 +10,15 @@ from ._op import clear_plans, extension, plan_count, set_plan_limit
 
 if TYPE_CHECKING:
     from . import nn as nn
+    from .compile.backend import backend as backend
     from .compile.backend import disable as disable
     from .compile.backend import enable as enable
     from .compile.backend import is_enabled as is_enabled
     from .compile.explain import explain as explain
-    from .optimize import optimize as optimize
+    from ._optimize import optimize as optimize
 
 __all__ = [
+    "backend",
     "clear_plans",
     "conv_transpose1d",
     "conv_transpose2d",
@@ -37,7 +39,7 @@ has_extension: bool = extension is not None
 # Found on first use: Inductor takes a while to import.
 _NAMES = {
     "disable": "compile.backend", "enable": "compile.backend", "is_enabled": "compile.backend",
-    "explain": "compile.explain", "optimize": "optimize",
+    "explain": "compile.explain", "optimize": "_optimize", "backend": "compile.backend",
 }
 
 

@@ -19,7 +19,7 @@ from .options import Options, split
 from .rewrite import rewrite
 
 
-def convt_backend(
+def backend(
     graph_module: GraphModule, example_inputs: list[Any], *, mode: str | None = None,
     options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
