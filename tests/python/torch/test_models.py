@@ -85,15 +85,20 @@ def test_training(model: Model):
             part.p = 0.0
     twin = copy.deepcopy(module)
     inputs = model.example()
+    if not model.trains:
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            sum(one.sum() for one in flat(module(*inputs))).backward()
+        return
     want = module(*inputs)
     got = torch.compile(twin, backend="convt", options=options)(*inputs)
     check(got, want, 2e-5)
     for result in (want, got):
         sum(one.square().sum() for one in flat(result) if one.requires_grad).backward()
+    # Some gradients are sums that cancel: they are as exact as the largest.
+    scale = max(float(b.grad.abs().max()) for b in module.parameters() if b.grad is not None)
     for (name, a), b in zip(twin.named_parameters(), module.parameters(), strict=True):
         assert (a.grad is None) == (b.grad is None), name
         if a.grad is not None:
-            scale = max(1.0, float(b.grad.abs().max()))
             assert float((a.grad - b.grad).abs().max()) <= 1e-4 * scale, name
     for (name, a), b in zip(twin.named_buffers(), module.buffers(), strict=True):
         assert torch.allclose(a.float(), b.float(), atol=1e-5), name

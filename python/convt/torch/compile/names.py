@@ -19,6 +19,7 @@ _OPERATORS: dict[Callable[..., Any], tuple[str, bool]] = {
     operator.sub: ("sub", False), operator.isub: ("sub", True),
     operator.mul: ("mul", False), operator.imul: ("mul", True),
     operator.truediv: ("div", False), operator.itruediv: ("div", True),
+    getattr: ("getattr", False),
     operator.neg: ("neg", False), operator.getitem: ("getitem", False), operator.setitem: ("setitem", True), operator.pow: ("pow", False),
 }
 _SYNONYMS = {
@@ -59,6 +60,12 @@ def name_of(node: Any) -> str:
     """The name of a node's operation, "" where it is unknown."""
     found = _name_and_place(node)
     return found[0] if found else ""
+
+
+def is_known(node: Node) -> bool:
+    """Whether it is known what a node does to memory: its operation has a name, or a schema."""
+    return _name_and_place(node) is not None or isinstance(node.target, torch._ops.OpOverload) or (
+        node.op == "call_function" and not _unknown_writes(node))
 
 
 def _name_and_place(node: Any) -> tuple[str, bool] | None:

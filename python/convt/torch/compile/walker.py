@@ -10,6 +10,7 @@ import torch
 from torch.fx import Node
 
 from .._kernel import DTYPES, dense_strides
+from .aliases import roots, writer_between
 from .diamonds import diamond
 from .names import bind, first, name_of, writes_in_place
 from .spellings import SPELLINGS
@@ -156,16 +157,6 @@ def _next(running: Running) -> Step | str:
     return spelling(running, user)
 
 
-def _crosses(start: Node, end: Node, taken: set[Node]) -> Node | None:
-    """The first node between two that may write into a tensor and is none of those taken."""
-    node = start.next
-    while node is not end:
-        if node not in taken and node.op != "placeholder" and writes_in_place(node):
-            return node
-        node = node.next
-    return None
-
-
 def _described(node: Node) -> str:
     return name_of(node) or str(getattr(node.target, "__name__", node.target))
 
@@ -203,9 +194,13 @@ def walk(node: Node) -> Walk | str:
         if after is None or after.dtype != result.dtype or after.device != result.device:
             return Walk(convolution, chains, _described(step.last), "the result is of another type")
         through = {*taken, *step.through, step.last}
-        writer = _crosses(node, step.last, through)
+        # The fused call reads at the chain's end what the graph reads along the chain; for gradients it keeps that.
+        read = [value for value in (convolution.input, convolution.weight, convolution.bias) if value is not None]
+        read += [operand.node for operand in (*operands, *step.operands)]
+        memory = set().union(*map(roots, read))
+        writer = writer_between(node, None if result.requires_grad else step.last, through, memory)
         if writer is not None:
-            reason = f"{_described(writer)} may write into a tensor meanwhile"
+            reason = f"{_described(writer)} may write into a tensor that is read"
             return Walk(convolution, chains, _described(step.last), reason)
         running = Running(step.last, running.axes if step.axes is None else step.axes, running.rank)
         ops += step.ops

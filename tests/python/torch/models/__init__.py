@@ -23,8 +23,8 @@ class Model:
     inputs: int = 1
     #: Through Inductor too, in the short run of the tests.
     short: bool = False
-    #: Whether bfloat16 has PyTorch's own operations for it on the CPU.
-    bf16: bool = True
+    #: Whether eager PyTorch can differentiate it.
+    trains: bool = True
 
     def build(self, training: bool = False) -> nn.Module:
         torch.manual_seed(len(self.name))

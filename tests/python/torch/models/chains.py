@@ -10,7 +10,7 @@ from torch import nn
 from . import model
 
 S2 = (2, 5, 7, 9)
-S3 = (2, 5, 3, 4, 5)
+S3 = (2, 5, 4, 6, 5)
 
 
 class Conv(nn.Module):

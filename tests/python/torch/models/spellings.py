@@ -11,7 +11,7 @@ from . import model
 from .chains import S2, S3, Conv
 
 
-@model(S2, "bias | mul(2) | add(1) | relu | leaky_relu(0.3)")
+@model(S2, "bias | mul(2) | add(1) | relu | leaky_relu(0.3)", trains=False)
 class InPlaceMethods(Conv):
     def forward(self, x):
         x = self.conv(x).mul_(2).add_(1.0)
@@ -225,7 +225,7 @@ class TwoUses(Conv):
         return torch.relu(x), x.sum()
 
 
-@model(S2, "bias | relu")
+@model(S2, "bias | relu", trains=False)
 class Slice(Conv):
     def forward(self, x):
         x = F.relu(self.conv(x))
@@ -234,13 +234,28 @@ class Slice(Conv):
         return x + 1
 
 
-@model(S2, "bias", bf16=True)
+@model(S2, "bias", trains=False)
 class InputWrittenMeanwhile(Conv):
     def forward(self, x):
         x = x * 1.5
         y = self.conv(x)
         x.add_(1)
         return F.relu(y) + x.mean()
+
+
+@model(S2, "bias | add(tensor) | relu")
+class AddendWrittenLater(Conv):
+    """In training the fused call would keep the addend for its gradients: there it ends before."""
+
+    def __init__(self):
+        super().__init__()
+        self.skip = nn.Conv2d(5, 6, 1)
+
+    def forward(self, x):
+        skip = F.interpolate(self.skip(x), scale_factor=2)
+        y = F.relu(self.conv(x) + skip)
+        skip.mul_(3)
+        return y, skip
 
 
 @model(S2, "bias | relu | mul(-1) | add(1) | add(5)")
