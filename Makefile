@@ -8,11 +8,12 @@ NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 DEMO := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9]*)),cuda,release)
 # The CUDA build has all that the plain one has.
 TESTED := $(if $(NVCC),cuda,release)
+PYTHON_PARTS = -DCONVT_PYTHON=ON -DCONVT_TORCH_PYTHON=$(CURDIR)/.venv/bin/python
 CONFIGURE = cmake --preset $(1) $(if $(CONVT_WERROR),-DCONVT_WERROR=$(CONVT_WERROR))
 SOURCES = git ls-files -z --cached --others --exclude-standard -- '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh'
 export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: build demo test test-gpu sanitize-gpu bench bench-gpu install format lint tidy clean help need-nvcc
+.PHONY: build demo wheel test test-python-full test-gpu sanitize-gpu bench bench-gpu install format lint tidy clean help need-nvcc
 
 build: ## build build/release/libconvt.so and build/release/convt (the default)
 	$(call CONFIGURE,release)
@@ -24,12 +25,25 @@ demo: ## install what the build needs, build, and run the five problems at reduc
 	cmake --build --preset $(DEMO) --target convt convt_cli
 	build/$(DEMO)/convt demo
 
+wheel: ## build the Python package into build/dist, check it, and try it in an environment of its own
+	tools/packages wheel
+	tools/wheel $(WHEEL_OPTIONS)
+
 test: ## install what the tests need, build and run them; where nvcc is found, of the CUDA build
 	tools/packages test
 	tools/packages python
-	$(call CONFIGURE,$(TESTED)) -DCONVT_TESTS=ON
+	$(call CONFIGURE,$(TESTED)) -DCONVT_TESTS=ON $(PYTHON_PARTS)
 	cmake --build --preset $(TESTED)
 	ctest --preset $(TESTED)
+
+test-python-full: ## every test of the Python package, on the newest PyTorch and on 2.11
+	tools/packages test
+	tools/packages python
+	tools/packages torch-2.11
+	$(call CONFIGURE,release) -DCONVT_CUDA=OFF $(PYTHON_PARTS)
+	cmake --build --preset release --target convt convt_cli convt_python
+	tests/python/run --full build/release
+	CONVT_VENV=.venv-torch-2.11 tests/python/run --full build/release
 
 test-gpu: need-nvcc ## the CUDA build's tests on a GPU; each says that it was skipped where there is none
 	tools/packages test

@@ -57,9 +57,9 @@ def plan(workload, before):
     """A plan made beforehand, without a packed kernel: weights are packed in each call."""
     output, size = workload.empty_output(), workload.plan.workspace_size
     workspace = torch.empty(size, dtype=torch.uint8, device=workload.device) if size else None
-    bound = workload.plan.bind(workload.input, workload.kernel, workload.operands, output, workspace)
+    execute = workload.plan.bind(workload.input, workload.kernel, workload.operands, output, workspace)
 
-    def call(kept=workspace):  # pylint: disable=unused-argument  # bound holds addresses only
-        workload.plan.run(bound)
+    def call(kept=workspace):  # pylint: disable=unused-argument  # what is bound are addresses only
+        execute()
         return output
     return Contender("convt", call, before=before)

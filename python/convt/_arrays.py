@@ -16,8 +16,12 @@ import numpy as np
 from ._library import ConvtError
 
 BFLOAT16_BITS = "u16"  # the view's dtype of a uint16 array, which a plan of bf16 takes for bfloat16
-_FROM_NUMPY = {np.dtype("f4"): "f32", np.dtype("f8"): "f64", np.dtype("f2"): "f16", np.dtype("u2"): BFLOAT16_BITS}
-_STORAGE = {"f32": np.dtype("f4"), "f64": np.dtype("f8"), "f16": np.dtype("f2"), "bf16": np.dtype("u2")}
+_FROM_NUMPY: dict[np.dtype[Any], str] = {
+    np.dtype("f4"): "f32", np.dtype("f8"): "f64", np.dtype("f2"): "f16", np.dtype("u2"): BFLOAT16_BITS
+}
+_STORAGE: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype("f4"), "f64": np.dtype("f8"), "f16": np.dtype("f2"), "bf16": np.dtype("u2")
+}
 _ROW_MAJOR = "channels_first"
 
 
@@ -197,12 +201,17 @@ def laid(view: View, layout: str, name: str) -> View:
 
 def _as_numpy(view: View) -> np.ndarray[Any, Any]:
     if isinstance(view.owner, np.ndarray):
-        return view.owner
+        # The view may be of one image, with an axis that its owner lacks.
+        return np.reshape(view.owner, view.shape)
     storage = _STORAGE.get(view.dtype, np.dtype("u2"))
     strides = view.strides or dense_strides(view.shape, _ROW_MAJOR)
-    reach = sum((size - 1) * stride for size, stride in zip(view.shape, strides, strict=True)) + 1
-    memory = (c.c_char * (reach * storage.itemsize)).from_address(view.pointer)
-    return np.ndarray(view.shape, storage, memory, strides=[stride * storage.itemsize for stride in strides])
+    ends = [(size - 1) * stride for size, stride in zip(view.shape, strides, strict=True)]
+    first, last = sum(end for end in ends if end < 0), sum(end for end in ends if end > 0)
+    item = storage.itemsize
+    memory: Any = (c.c_char * ((last - first + 1) * item)).from_address(view.pointer + first * item)
+    steps = [stride * item for stride in strides]
+    array: np.ndarray[Any, Any] = np.ndarray(view.shape, storage, memory, -first * item, steps)
+    return array
 
 
 # ---- results

@@ -223,7 +223,7 @@ def _plan(
     problem = Problem(
         dims=dims, dtype=DTYPES.index(dtype), input_layout=LAYOUTS.index(input_layout),
         output_layout=LAYOUTS.index(output_layout), precision=PRECISIONS.index(precision), batch_size=input[0],
-        in_channels=input[1], out_channels=weight[1] * groups, groups=groups, input=input[2:], kernel=weight[2:],
+        in_channels=input[1], out_channels=weight[1] * max(groups, 1), groups=groups, input=input[2:], kernel=weight[2:],
         stride=stride, padding=padding, output_padding=output_padding, dilation=dilation, chain=chain.encode())
     return Plan(problem, device="cpu" if device is None else f"cuda:{device}")
 

@@ -48,7 +48,7 @@ def written(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int)):
         return str(value)
-    if isinstance(value, Iterable) and getattr(value, "ndim", 1):
+    if isinstance(value, Iterable) and getattr(value, "shape", None) != ():
         return "x".join(str(int(size)) for size in value)
     return repr(float(value))
 

@@ -32,12 +32,12 @@ class Row(NamedTuple):
     examples: tuple[str, ...]
     parameters: tuple[Parameter, ...]  # those of the text form
     operands: tuple[str, ...]  # names of the tensors the op takes, in the order of the chain's operands
-    takes_term: bool  # its first parameter is a number, a word, or the operand
+    term: str  # the name of the parameter that is a number, a word or an operand, if there is one
 
     @property
     def python_parameters(self) -> list[Parameter]:
         """Parameters of the Python function: an operand that is given says that the op is affine."""
-        operands = [] if self.takes_term else [Parameter(name, "None", "Array | None", False) for name in self.operands]
+        operands = [] if self.term else [Parameter(name, "None", "Array | None", False) for name in self.operands]
         parameters = [p for p in self.parameters if p.name != "affine"]
         required = [p for p in parameters if not p.default]
         optional = [p for p in parameters if p.default and not p.named]
@@ -54,17 +54,18 @@ class Row(NamedTuple):
         """The op, from the values of its Python function's parameters."""
         operands: list[Any] = []
         arguments: list[str] = []
-        if self.takes_term:
-            shape = shape_of(values["other"])
-            operands = [] if shape is None else [values["other"]]
-            arguments.append(written(values["other"]) if shape is None else term_word(shape))
+        if self.term:
+            term = values[self.term]
+            shape = shape_of(term)
+            operands = [] if shape is None else [term]
+            arguments.append(written(term) if shape is None else term_word(shape))
         elif self.operands:
             operands = given_operands(self.name, self.operands, values)
         for parameter in self.parameters:
             value = values[parameter.name]
             if parameter.name == "affine":
                 value = value or values["weight"] is not None
-            if parameter.hint == "Term" or parameter.name == "dtype" or value is None:
+            if parameter.name == self.term or parameter.name == "dtype" or value is None:
                 continue
             if parameter.hint == "bool":
                 if bool(value) != (parameter.default == "True"):
@@ -102,12 +103,12 @@ class Row(NamedTuple):
         return "\n".join([*lines, "Uses of it, as text: " + "; ".join(self.examples)])
 
 
-def _parameter(text: str, term: bool) -> Parameter:
+def _parameter(text: str, term: str) -> Parameter:
     name, _, default = text.partition("=")
     if name == "dtype":
         return Parameter(name, "None", "str | None", True)
     if not default:
-        return Parameter(name, "", "Term" if term else "Sizes", False)
+        return Parameter(name, "", "Term" if name == term else "Sizes", False)
     if default == "...":
         return Parameter(name, "None", "Sizes | None", False)
     if default in ("true", "false"):
@@ -120,14 +121,14 @@ def _parameter(text: str, term: bool) -> Parameter:
 def _row(described: dict[str, str]) -> Row:
     name, _, inside = described["signature"].rstrip(")").partition("(")
     examples = tuple(described["examples"].splitlines())
-    takes_term = f"{name}(channel)" in examples
-    parameters = tuple(_parameter(text, takes_term) for text in inside.split(", ") if text)
+    term = inside.partition(",")[0] if f"{name}(channel)" in examples else ""
+    parameters = tuple(_parameter(text, term) for text in inside.split(", ") if text)
     names = [node for node in ast.walk(ast.parse(described["torch"], mode="eval")) if isinstance(node, ast.Name)]
     names.sort(key=lambda node: node.col_offset)
     known = _NO_OPERANDS | {p.name for p in parameters}
     operands = tuple(dict.fromkeys(node.id for node in names if node.id not in known))
     return Row(name, described["about"], described["torch"], examples, parameters,
-               ("other",) if takes_term else operands, takes_term)
+               (term,) if term else operands, term)
 
 
 def rows() -> list[Row]:
