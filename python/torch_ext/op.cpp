@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <charconv>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,20 @@ std::int64_t groups_in(std::string_view text) {
   if (at != text.npos) std::from_chars(text.data() + at + field.size(), text.data() + text.size(), groups);
   return groups;
 }
+
+// What a plan is for, but for numbers that it is found by later: comparing two of these is cheaper than writing a text.
+struct Signature {
+  Shape input;
+  Shape weight;
+  convt_dtype dtype;
+  convt_layout from;
+  convt_layout to;
+  int device_index;
+  std::int64_t packed;
+  std::string text;
+
+  bool operator==(const Signature&) const = default;
+};
 
 std::string problem_text(const Call& call, const Shape& input, const Shape& weight, convt_layout from,
                          convt_layout to) {
@@ -130,6 +145,28 @@ Tensor prepared(const Tensor& operand, const convt_tensor_info& info, std::size_
   return dense(operand, shape, info.layout);
 }
 
+// The plan of a call. A thread mostly repeats its last one.
+std::shared_ptr<Plan> plan_of(const Call& call, const Shape& input, const Shape& weight_shape, convt_layout from,
+                              convt_layout to, const Tensor& weight, void* stream) {
+  thread_local Signature last;
+  thread_local std::weak_ptr<Plan> last_plan;
+  Signature now{input, weight_shape, dtype_of(call.input), from, to, device_of(call.input), call.packed, call.text};
+  const bool capturing = now.device_index >= 0 && now.packed != 0 && is_capturing(stream);
+  if (!capturing && now == last) {
+    if (auto plan = last_plan.lock()) return plan;
+  }
+  Key key{problem_text(call, input, weight_shape, from, to), now.device_index, now.packed};
+  // Packing waits for the device, which a capture forbids.
+  if (capturing && !is_kept(key)) key.packed = 0;
+  auto plan = plan_for(key, weight.const_data_ptr(), stream);
+  if (capturing && key.packed != 0) pin(plan);
+  if (!capturing) {
+    last = std::move(now);
+    last_plan = plan;
+  }
+  return plan;
+}
+
 void run(const Call& call, Tensor* output) {
   const Shape input_shape = shape_of(call.input);
   const Shape weight_shape = shape_of(call.weight);
@@ -145,14 +182,10 @@ void run(const Call& call, Tensor* output) {
   const Tensor input = dense(call.input, input_shape, from);
   const Tensor weight = dense(call.weight, weight_shape, CONVT_CHANNELS_FIRST);
 
-  Key key{problem_text(call, input_shape, weight_shape, from, to), device_of(input), call.packed};
-  const bool on_device = key.device_index >= 0;
-  void* stream = on_device ? current_stream(key.device_index) : nullptr;
-  const bool capturing = on_device && key.packed != 0 && is_capturing(stream);
-  // Packing waits for the device, which a capture forbids.
-  if (capturing && !is_kept(key)) key.packed = 0;
-  const auto plan = plan_for(key, weight.const_data_ptr(), stream);
-  if (capturing && key.packed != 0) pin(plan);
+  const int device_index = device_of(input);
+  const bool on_device = device_index >= 0;
+  void* stream = on_device ? current_stream(device_index) : nullptr;
+  const auto plan = plan_of(call, input_shape, weight_shape, from, to, weight, stream);
 
   const std::size_t count = call.operands.size();
   STD_TORCH_CHECK(count == plan->operands.size(), "convt: the chain takes ", plan->operands.size(),
@@ -175,7 +208,7 @@ void run(const Call& call, Tensor* output) {
     const Shape shape = shape_of(target);
     STD_TORCH_CHECK(shape.rank == output_shape.rank && shape.size == output_shape.size,
                     "convt: out has another shape than the result");
-    STD_TORCH_CHECK(dtype_of(target) == dtype_of(input) && device_of(target) == key.device_index,
+    STD_TORCH_CHECK(dtype_of(target) == dtype_of(input) && device_of(target) == device_index,
                     "convt: out and input differ in dtype or device");
     if (!is_dense(target, shape, to)) target = empty(output_shape, to, input);
   } else {

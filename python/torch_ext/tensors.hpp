@@ -17,6 +17,8 @@ using torch::stable::Tensor;
 struct Shape {
   std::array<std::int64_t, 5> size{};
   std::size_t rank = 0;
+
+  bool operator==(const Shape&) const = default;
 };
 
 Shape shape_of(const Tensor& tensor);

@@ -95,6 +95,10 @@ def _conv_transpose(
 
 
 def _function(dims: int) -> Any:
+    texts: dict[Any, str] = {}  # of calls without an epilogue, by their numbers: few, in any program
+    axes = dims + 2
+    call, compiling = _op.call, torch.compiler.is_dynamo_compiling
+
     def conv_transpose(
         input: torch.Tensor,
         weight: torch.Tensor,
@@ -110,9 +114,25 @@ def _function(dims: int) -> Any:
         precision: str | None = None,
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        return _conv_transpose(
+        # The commonest call, by a short way: it should not cost more than PyTorch's own.
+        short = not compiling() and epilogue == () and out is None and precision is None and operands == () and input.is_cpu
+        if short:
+            kind = (stride, padding, output_padding, groups, dilation)
+            try:
+                text = texts.get((kind, bias is None))
+            except TypeError:  # lists
+                text = None
+            if text is not None and input.dim() == axes and weight.dim() == axes:
+                if bias is None:
+                    return call(input, weight, (), text)
+                if bias.dtype is input.dtype:
+                    return call(input, weight, (bias,), text)
+        result = _conv_transpose(
             dims, input, weight, bias, stride, padding, output_padding, groups, dilation, epilogue, precision, out,
             operands)
+        if short and len(texts) < 1024 and all(isinstance(value, (int, tuple)) for value in kind):
+            texts[kind, bias is None] = _chain.fields(*kind, "ieee", "" if bias is None else "bias")
+        return result
 
     conv_transpose.__name__ = conv_transpose.__qualname__ = f"conv_transpose{dims}d"
     conv_transpose.__doc__ = f"""torch.nn.functional.conv_transpose{dims}d, with a chain of operations behind it in the same pass.

@@ -41,6 +41,9 @@ conv_transpose_out = torch.ops.convt.conv_transpose_out.default
 
 # Below autograd's key nothing is recorded, and autograd's own kernel, which is Python, is not paid for.
 _below_autograd = torch._C._AutoDispatchBelowAutograd
+_run = conv_transpose._op
+_is_compiling = torch.compiler.is_dynamo_compiling
+_is_grad_enabled = torch.is_grad_enabled
 
 
 def call(
@@ -48,13 +51,16 @@ def call(
     packed: int = 0,
 ) -> torch.Tensor:
     """The operator, by the shortest way there is."""
-    if torch.compiler.is_compiling() or (
-        torch.is_grad_enabled()
-        and (input.requires_grad or weight.requires_grad or any(operand.requires_grad for operand in operands))
-    ):
+    if _is_compiling():
         return conv_transpose(input, weight, operands, text, layout, packed)
+    if _is_grad_enabled():
+        recorded = input.requires_grad or weight.requires_grad
+        for operand in operands:
+            recorded = recorded or operand.requires_grad
+        if recorded:
+            return conv_transpose(input, weight, operands, text, layout, packed)
     with _below_autograd():
-        return conv_transpose(input, weight, operands, text, layout, packed)
+        return _run(input, weight, operands, text, layout, packed)  # type: ignore[no-any-return]
 
 
 # ---- shapes
