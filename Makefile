@@ -61,6 +61,7 @@ bench: ## install the peers, build, check and time against them; RECORD=1 renews
 	tools/packages bench
 	$(MAKE) build
 	.venv/bin/python bench/cpu.py $(if $(RECORD),--record)
+	.venv/bin/python bench/python_calls.py
 
 bench-gpu: need-nvcc ## the same on a GPU, against PyTorch; RECORD=1 renews docs/performance.md
 	tools/packages bench
