@@ -17,6 +17,7 @@ from .. import _op
 from .._freeze import contents
 from .options import Options, split
 from .rewrite import rewrite
+from .rules import machine
 
 
 def backend(
@@ -83,7 +84,7 @@ class Pass(CustomGraphPass):
 
     def uuid(self) -> Any | None:
         ids = [earlier.uuid() if isinstance(earlier, CustomGraphPass) else None for earlier in self._earlier()]
-        return None if None in ids else ("convt", _source_hash(), self.options.take, *ids)
+        return None if None in ids else ("convt", _source_hash(), self.options.take, machine(), *ids)
 
 
 def enable(*, take: str = "rule") -> None:

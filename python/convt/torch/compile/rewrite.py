@@ -71,13 +71,21 @@ def _view(graph: Graph, call: Node, chain: Chain) -> Node:
     return call
 
 
+def _text(walked: Walk, chain: Chain) -> str:
+    """The fused call's text."""
+    convolution = walked.convolution
+    tensor = chain.running.tensor
+    precision = float32_precision(tensor.device) if tensor.dtype == torch.float32 else "ieee"
+    return _chain.fields(
+        convolution.stride, convolution.padding, convolution.output_padding, convolution.groups, convolution.dilation,
+        precision, chain.text)
+
+
 def _replace(graph: Graph, walked: Walk, chain: Chain) -> str:
     """Puts the fused call in the place of a chain's last node; answers its text."""
     convolution = walked.convolution
     dtype = chain.running.tensor.dtype
-    text = _chain.fields(
-        convolution.stride, convolution.padding, convolution.output_padding, convolution.groups, convolution.dilation,
-        float32_precision(chain.running.tensor.device), chain.text)
+    text = _text(walked, chain)
     last = chain.running.node
     with graph.inserting_before(last):
         # Explicit casts, where autocast made them: the call's own type then does not depend on where it stands.
@@ -109,7 +117,7 @@ def _one(graph: Graph, node: Node, options: Options) -> Found:
     first_refusal: list[Decision] = []
 
     def accepts(chain: Chain) -> bool:
-        decision = decide(walked.convolution, chain, options)
+        decision = decide(walked.convolution, chain, _text(walked, chain), options)
         if not decision.take:
             first_refusal.append(decision)
         return decision.take
