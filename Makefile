@@ -50,6 +50,7 @@ test-gpu: need-nvcc ## the CUDA build's tests on a GPU; each says that it was sk
 	$(call CONFIGURE,cuda) -DCONVT_TESTS=ON
 	cmake --build --preset cuda --target convt_cli convt_gpu_tests
 	ctest --preset cuda --label-regex gpu
+	tests/python/run --gpu build/cuda || [ $$? = 77 ]
 
 sanitize-gpu: need-nvcc ## some of them under compute-sanitizer
 	tools/packages test
