@@ -50,6 +50,7 @@ test-gpu: need-nvcc ## the CUDA build's tests on a GPU; each says that it was sk
 	$(call CONFIGURE,cuda) -DCONVT_TESTS=ON
 	cmake --build --preset cuda --target convt_cli convt_gpu_tests
 	ctest --preset cuda --label-regex gpu
+	tests/python/run --gpu build/cuda || [ $$? = 77 ]
 
 sanitize-gpu: need-nvcc ## some of them under compute-sanitizer
 	tools/packages test
@@ -61,6 +62,7 @@ bench: ## install the peers, build, check and time against them; RECORD=1 renews
 	tools/packages bench
 	$(MAKE) build
 	.venv/bin/python bench/cpu.py $(if $(RECORD),--record)
+	.venv/bin/python bench/python_calls.py
 
 bench-gpu: need-nvcc ## the same on a GPU, against PyTorch; RECORD=1 renews docs/performance.md
 	tools/packages bench

@@ -186,6 +186,8 @@ def _sizes(dims: int, name: str, value: Sizes) -> tuple[int, ...]:
     """One size per axis. What sizes are legal is the library's to say, but that they are sizes."""
     if type(value) is int:
         sizes: tuple[int, ...] = (value,) * dims
+    elif type(value) is tuple and len(value) == dims and all(type(size) is int for size in value):
+        sizes = value
     elif isinstance(value, Iterable):
         sizes = tuple(operator.index(size) for size in value)
         if len(sizes) == 1:
@@ -236,12 +238,12 @@ class _Chain(NamedTuple):
     carried: dict[int, Iterator[Array]]  # the operands that came with the operation at that position
 
 
-_NO_CHAIN = _Chain("", {})
+_NOTHING: dict[int, Iterator[Array]] = {}
 
 
 def _chain(bias: Array | None, epilogue: Epilogue, dtype: str) -> _Chain:
-    if bias is None and not epilogue:
-        return _NO_CHAIN
+    if bias is None and isinstance(epilogue, str):
+        return _Chain(epilogue, _NOTHING)
     parts: list[str | Op] = [] if bias is None else [Op("bias", (), (bias,), follows=True)]
     parts.extend((epilogue,) if isinstance(epilogue, (str, Op)) else epilogue)
     texts: list[str] = []

@@ -61,6 +61,7 @@ class Plan:
         self._native = _Native(text, self._options)
         self._packed = False
         self.device = device
+        self._device = None if kind == "cpu" else int(index or 0)
         #: The problem, in its canonical text form.
         self.text = text_of(lib.convt_plan_text(self._native.pointer))
         #: The engine that runs the plan.
@@ -71,7 +72,6 @@ class Plan:
         count = lib.convt_plan_operand_count(self._native.pointer)
         #: The tensors that the chain takes, in the order in which run() takes them.
         self.operands = tuple(self._info(lib.convt_plan_operand_info, i) for i in range(count))
-        self._operand_array = c.c_void_p * count
 
     def _info(self, function: Any, *arguments: int) -> TensorInfo:
         info = _library._TensorInfo()
@@ -172,11 +172,11 @@ class Plan:
             y = _arrays.look(out, "out", stream)
         else:
             _arrays.check_output(y, "out", info.shape, info.dtype, info.layout)
-        wanted = None if self._options.device == 0 else self._options.device_index
-        for view in (x, w, y, *operands):
-            if view is not None and view.device != wanted:
-                where = "the host" if view.device is None else f"cuda:{view.device}"
-                raise ConvtError(f"an array of shape {view.shape} is on {where}, and the plan is for {self.device}")
+        device = self._device
+        if x.device != device or y.device != device or (w is not None and w.device != device) or any(
+                view.device != device for view in operands):
+            places = {"host" if view.device is None else f"cuda:{view.device}" for view in (x, w, y, *operands) if view}
+            raise ConvtError(f"arrays: expected all on {self.device}, for which the plan is (got {', '.join(places)})")
         self.run_pointers(
             x.pointer, 0 if w is None else w.pointer, y.pointer, [view.pointer for view in operands], stream=stream)
         return out
@@ -195,11 +195,9 @@ class Plan:
         """run(), of addresses: those of arrays that lie exactly as the plan says. The caller keeps them alive."""
         native = self._native  # alive until the call ends, whatever pack() does meanwhile
         count = len(operands)
-        pointers = self._operand_array(*operands) if count == len(self.operands) else (c.c_void_p * count)(*operands)
+        pointers = (c.c_void_p * count)(*operands) if count else None
         tensors = Tensors(
-            _TENSORS_SIZE, input or None, weight or None, output or None,
-            c.cast(pointers, c.POINTER(c.c_void_p)) if count else None, count, workspace or None, workspace_size,
-            stream or None)
+            _TENSORS_SIZE, input, weight, output, pointers, count, workspace, workspace_size, stream)
         status = lib.convt_plan_execute(native.pointer, c.byref(tensors))
         if status:
             check(status)

@@ -34,21 +34,22 @@ class Row(NamedTuple):
         parameters += ["precision: str | None = None", "out: Any = None"]
         return f"def {self.name}({', '.join(parameters)}) -> Any{ending}"
 
-    def run(self, values: dict[str, Any]) -> Any:
-        """Runs the problem, from the values of its Python function's parameters."""
-        from ._functional import _convolve
-
+    @property
+    def body(self) -> str:
+        """A call of _functional._convolve."""
         chain = self.chain.removeprefix("bias").lstrip(" |") if self.bias else self.chain
         for name in self.scalars:
-            chain = chain.replace(f"({name})", f"({float(values[name])!r})")
-        sizes = tuple(values.get(name, int(default)) for name, default in _SIZES.items())
-        return _convolve(self.dims, values["input"], values["kernel"], values.get("conv_bias"), sizes,
-                         values.get("groups", 1), chain, (), values["precision"], values["out"])
+            chain = chain.replace(f"({name})", f"({{float({name})!r}})")
+        sizes = ", ".join(name if name in self.sizes else default for name, default in _SIZES.items())
+        return (f"convolve({self.dims}, input, kernel, {'conv_bias' if self.bias else None}, ({sizes}), "
+                f"{'groups' if self.groups else 1}, f'{chain}', (), precision, out)")
 
     def function(self, module: str) -> Any:
         """The Python function that runs the problem."""
-        scope: dict[str, Any] = {"row": self}
-        exec("from __future__ import annotations\n" + self.definition(": return row.run(locals())"), scope)
+        from ._functional import _convolve
+
+        scope: dict[str, Any] = {"convolve": _convolve}
+        exec("from __future__ import annotations\n" + self.definition(f": return {self.body}"), scope)
         function = scope[self.name]
         function.__module__ = module
         function.__doc__ = (f"The problem {self.slug}: a transposed convolution"
