@@ -11,6 +11,7 @@ import torch
 from .. import _library
 from .._op import Op
 from . import _chain, _op
+from ._kernel import suggests_channels_last
 
 if TYPE_CHECKING:
     Sizes = int | Sequence[int]
@@ -42,6 +43,20 @@ def chain_text(epilogue: Epilogue, dtype: torch.dtype) -> tuple[str, list[torch.
         else:
             texts.append(str(op).strip())
     return " | ".join(filter(None, texts)), operands
+
+
+def _layout(
+    input: torch.Tensor, weight: torch.Tensor, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
+) -> str:
+    """The result's layout: that of PyTorch's own convolution, which depends on how it would compute it."""
+    if torch.compiler.is_compiling() or not (suggests_channels_last(input) or suggests_channels_last(weight)):
+        return ""
+    dims = input.dim() - 2
+    each = [(value,) * dims if isinstance(value, int) else tuple(value) for value in (stride, padding, dilation)]
+    extra = (output_padding,) * dims if isinstance(output_padding, int) else tuple(output_padding)
+    backend = torch._C._select_conv_backend(input, weight, None, *each, True, extra, groups)
+    chosen = torch._C._conv_determine_backend_memory_format(input, weight, backend)
+    return "channels_first" if chosen == torch.contiguous_format else "channels_last"
 
 
 def _conv_transpose(
@@ -86,7 +101,8 @@ def _conv_transpose(
         output_padding if isinstance(output_padding, int) else tuple(output_padding), groups,
         dilation if isinstance(dilation, int) else tuple(dilation), precision, chain)
     if out is None:
-        return _op.call(input, weight, tensors, text, "", packed)
+        layout = _layout(input, weight, stride, padding, output_padding, groups, dilation)
+        return _op.call(input, weight, tensors, text, layout, packed)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (input, weight, out, *tensors)):
         raise RuntimeError(
             "convt: out= has no gradients, and an argument requires one: call it in torch.no_grad(), or leave out= out")
@@ -122,7 +138,11 @@ def _function(dims: int) -> Any:
                 text = texts.get((kind, bias is None))
             except TypeError:  # lists
                 text = None
-            if text is not None and input.dim() == axes and weight.dim() == axes:
+            # Strides of axes with one element may suggest another layout: that is for the long way.
+            if (
+                text is not None and input.dim() == axes == weight.dim() and input.is_contiguous()
+                and weight.is_contiguous() and input.stride(-1) == 1 == weight.stride(-1)
+            ):
                 if bias is None:
                     return call(input, weight, (), text)
                 if bias.dtype is input.dtype:

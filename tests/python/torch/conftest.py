@@ -23,13 +23,13 @@ if "convt" not in list_backends():  # the package's entry point says so where it
     register_backend(convt.torch.backend, name="convt")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="all models through Inductor, and more random cases")
+# Tiny tensors gain nothing from threads, and tests of several programs at once lose much by OpenMP's waiting.
+torch.set_num_threads(1)
 
 
-@pytest.fixture
-def full(request: pytest.FixtureRequest) -> bool:
-    return bool(request.config.getoption("--full"))
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "full: runs with make test-python-full only")
+    config.addinivalue_line("markers", "gpu: needs a GPU")
 
 
 @pytest.fixture(autouse=True)

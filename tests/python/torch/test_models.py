@@ -118,11 +118,10 @@ def test_optimize(model: Model):
             assert a.shape == b.shape and torch.allclose(a, b, atol=2e-5, rtol=2e-5)
 
 
-@each
-def test_inductor(model: Model, full: bool):
+@pytest.mark.parametrize(
+    "model", [pytest.param(model, id=model.name, marks=[] if model.short else pytest.mark.full) for model in MODELS])
+def test_inductor(model: Model):
     """The rest by Inductor: strides as eager's, no graph break, static and with sizes that change."""
-    if not (full or model.short):
-        return
     module = model.build()
     with torch.no_grad():
         compiled = torch.compile(module, backend="convt", options={"convt.take": "always"}, fullgraph=True)
