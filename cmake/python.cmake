@@ -39,5 +39,5 @@ if(TARGET convt_torch)
   add_dependencies(convt_python convt_torch)
 endif()
 
-install(FILES $<TARGET_FILE:convt> DESTINATION convt RENAME libconvt.so COMPONENT python)
-install(FILES ${stubs} DESTINATION convt COMPONENT python)
+install(FILES $<TARGET_FILE:convt> DESTINATION convt RENAME libconvt.so COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES ${stubs} DESTINATION convt COMPONENT python EXCLUDE_FROM_ALL)

@@ -74,8 +74,9 @@ def main():
         difference = (compiled(x, skips) - model(x, skips)).abs().max().item()
         before, after = milliseconds(lambda: model(x, skips)), milliseconds(lambda: compiled(x, skips))
 
-    table([("transposed convolution", "in one pass with", "what follows"),
-           *((found.where or found.convolution, " | ".join(found.ops) if found.taken else "not taken", found.reason)
+    table([("transposed convolution", "in one pass with", "ends at"),
+           *((found.where.replace("L['self'].", "") or found.convolution,
+              " | ".join(found.ops) if found.taken else "not taken", ": ".join(filter(None, (found.ended_by, found.reason))))
              for found in explanation)])
     print()
     table([("", "time", "speed-up", "largest difference"), ("PyTorch", f"{before:.2f} ms", "", ""),

