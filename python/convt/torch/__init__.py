@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._functional import conv_transpose1d, conv_transpose2d, conv_transpose3d
+from ._functional import conv_transpose1d, conv_transpose2d, conv_transpose3d, float32_precision
 from ._op import clear_plans, extension, plan_count, set_plan_limit
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = [
     "disable",
     "enable",
     "explain",
+    "float32_precision",
     "is_enabled",
     "nn",
     "optimize",
