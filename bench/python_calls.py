@@ -6,6 +6,7 @@ on the same memory. The bar is 3 % and 20 us over the C function. Results are co
 Calls alternate. Minima are compared, since whatever else the machine does only ever adds to a time."""
 
 import argparse
+import re
 import sys
 import time
 
@@ -65,12 +66,15 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--only", metavar="REGEX", default="", help="the problems whose name contains a match")
     parser.add_argument("--smoke", action="store_true", help="reduced sizes alone")
     options = parser.parse_args()
     rows = []
     with torch.inference_mode():
         for description in convt_abi.named_problems():
             slug = description["slug"]
+            if not re.search(options.only, slug):
+                continue
             cases = {"reduced": description["demo_case"]}
             if not options.smoke:
                 cases["benchmark"] = with_batch(description["benchmark_case"], bars.PROBLEMS[slug].batch)
