@@ -280,7 +280,7 @@ def _operands(plan: Plan, chain: _Chain, operands: Sequence[Array]) -> list[View
         if array is None:
             raise ConvtError(f"operands: {info.name} is missing: give it to its operation of convt.ops, or here")
         used += source is None
-        views.append(plan._read(_arrays, array, info, info.name, 0))
+        views.append(plan._read(array, info, info.name, 0))
     if used != len(operands):
         raise ConvtError(f"operands: expected {used}, those of operations that are text (got {len(operands)})")
     return views
