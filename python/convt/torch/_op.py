@@ -8,7 +8,7 @@ stands for the weight's contents: calls with equal numbers may share a weight th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,7 +19,9 @@ from . import _chain, _kernel, _reference
 _SCHEMA = "(Tensor input, Tensor weight, Tensor[] operands, str text, str layout='', int packed=0) -> Tensor"
 _OUT_SCHEMA = "(Tensor input, Tensor weight, Tensor[] operands, str text, int packed, Tensor(a!) out) -> ()"
 
-_definitions = torch.library.Library("convt", "DEF")
+_library_of: Any = torch.library.Library
+_register_fake: Any = torch.library.register_fake
+_definitions = _library_of("convt", "DEF")
 _definitions.define("conv_transpose" + _SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
 _definitions.define("conv_transpose_out" + _OUT_SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
 
@@ -36,12 +38,12 @@ if extension is None:
         _definitions.impl("conv_transpose", _kernel.run, _key)
         _definitions.impl("conv_transpose_out", _run_out, _key)
 
-conv_transpose = torch.ops.convt.conv_transpose.default
-conv_transpose_out = torch.ops.convt.conv_transpose_out.default
+conv_transpose: Callable[..., torch.Tensor] = torch.ops.convt.conv_transpose.default
+conv_transpose_out: Callable[..., None] = torch.ops.convt.conv_transpose_out.default
 
 # Below autograd's key nothing is recorded, and autograd's own kernel, which is Python, is not paid for.
 _below_autograd = torch._C._AutoDispatchBelowAutograd
-_run = conv_transpose._op
+_run: Callable[..., torch.Tensor] = torch.ops.convt.conv_transpose.default._op
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_grad_enabled = torch.is_grad_enabled
 
@@ -60,13 +62,12 @@ def call(
         if recorded:
             return conv_transpose(input, weight, operands, text, layout, packed)
     with _below_autograd():
-        return _run(input, weight, operands, text, layout, packed)  # type: ignore[no-any-return]
+        return _run(input, weight, operands, text, layout, packed)
 
 
 # ---- shapes
 
 
-@torch.library.register_fake("convt::conv_transpose")
 def _fake(
     input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, layout: str = "",
     packed: int = 0,
@@ -76,9 +77,12 @@ def _fake(
     return input.new_empty_strided(shape, strides)
 
 
-@torch.library.register_fake("convt::conv_transpose_out")
 def _fake_out(*arguments: Any) -> None:
     return None
+
+
+_register_fake("convt::conv_transpose", _fake)
+_register_fake("convt::conv_transpose_out", _fake_out)
 
 
 # ---- gradients: PyTorch's own, of the chain in its operations; the convolution's result is computed again.
@@ -175,7 +179,7 @@ def _vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, in
     if batched and all(op.parameters.get("other") != "tensor" for op in call.chain):
         moved = input.movedim(input_dim, 0)
         result = conv_transpose(moved.flatten(0, 1), weight, operands, text, *rest)
-        return result.unflatten(0, moved.shape[:2]), 0
+        return result.reshape(*moved.shape[:2], *result.shape[1:]), 0
 
     def one(value: Any, dim: int | None, index: int) -> Any:
         return value if dim is None else value.select(dim, index)

@@ -61,7 +61,8 @@ def _apply(x: torch.Tensor, op: Op, given: dict[str, torch.Tensor], conv: torch.
         names["other"] = _per_channel(given["other"], dims)
     elif term == "conv":
         names["other"] = conv
-    return eval(_expressions()[op.name], names)  # noqa: S307: the library's own expressions
+    result: torch.Tensor = eval(_expressions()[op.name], names)  # the library's own expressions
+    return result
 
 
 def chain(conv: torch.Tensor, operands: Sequence[torch.Tensor], call: Call) -> torch.Tensor:

@@ -28,7 +28,7 @@ class _ConvTranspose:
         """Keeps each op's two texts and the names of its tensors, which become the module's parameters or buffers."""
         if isinstance(epilogue, (str, Op)):
             epilogue = [epilogue]
-        kept = []
+        kept: list[tuple[str, str, tuple[str, ...]]] = []
         for position, op in enumerate(epilogue):
             if not isinstance(op, Op):
                 kept.append((str(op).strip(), str(op).strip(), ()))

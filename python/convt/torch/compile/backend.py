@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,7 @@ def backend(
     own, patches = split(options)
     if own.take != "never":
         rewrite(graph_module.graph, own)
-        if torch._inductor.config.freezing and not torch.is_grad_enabled():
-            _pack(graph_module.graph, example_inputs)
+        _pack(graph_module.graph)
         graph_module.recompile()
     if own.inner == "eager":
         return graph_module.forward
@@ -41,16 +41,19 @@ def backend(
     from torch._inductor.compile_fx import compile_fx
 
     patches = {**(list_mode_options(mode) if mode else {}), **{key.replace("-", "_"): patches[key] for key in patches}}
-    return compile_fx(graph_module, example_inputs, config_patches=patches or None)
+    compiled: Any = compile_fx(graph_module, example_inputs, config_patches=patches or None)
+    return compiled  # type: ignore[no-any-return]
 
 
-def _pack(graph: Graph, example_inputs: list[Any]) -> None:
-    """Under Inductor's freezing parameters are constants: weights are packed once."""
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    values = dict(zip(placeholders, example_inputs))
+def _pack(graph: Graph) -> None:
+    """Packs weights once where Inductor's freezing makes parameters constants of the graph."""
+    if not torch._inductor.config.freezing or torch.is_grad_enabled() or graph.owning_module is None:
+        return
     for node in graph.nodes:
-        if node.target is _op.conv_transpose and isinstance(values.get(node.args[1]), torch.nn.Parameter):
-            node.update_arg(5, contents(values[node.args[1]]))
+        if node.target is _op.conv_transpose and node.args[1].op == "get_attr":
+            value = operator.attrgetter(str(node.args[1].target))(graph.owning_module)
+            if isinstance(value, torch.nn.Parameter):
+                node.update_arg(5, contents(value))
 
 
 @functools.cache
@@ -81,6 +84,7 @@ class Pass(CustomGraphPass):
         for earlier in self._earlier():
             earlier(graph)
         rewrite(graph, self.options)
+        _pack(graph)
 
     def uuid(self) -> Any | None:
         ids = [earlier.uuid() if isinstance(earlier, CustomGraphPass) else None for earlier in self._earlier()]

@@ -54,8 +54,8 @@ def _word(node: Node, value: Node) -> str | None:
             return None
         return f"{name} {written(term)}"
     if name in ("clamp", "hardtanh"):
-        given = list(bind(node, a=None, b=None).values()) if not node.kwargs and bind(node, a=None, b=None) else []
-        numbers = [number(limit) for limit in given]
+        given = bind(node, a=None, b=None)
+        numbers = [number(limit) for limit in given.values()] if given and not node.kwargs else []
         return f"{name} {' '.join(written(limit) for limit in numbers if limit is not None)}"
     return None
 

@@ -61,7 +61,7 @@ def number(value: Any) -> float | None:
     if value.op == "call_method" and value.target in ("new_tensor",):
         given = value.args[1] if len(value.args) > 1 else None
         return number(given) if not isinstance(given, Node) else None
-    if value.op == "call_function" and value.target is torch.full and value.args and list(value.args[0]) == []:
+    if value.op == "call_function" and value.target is torch.full and value.args and value.args[0] in ((), []):
         return number(value.args[1]) if len(value.args) > 1 and not isinstance(value.args[1], Node) else None
     return None
 

@@ -92,10 +92,11 @@ def convolution_of(node: Node) -> Convolution | str:
     if given is None or result is None:
         return "its arguments are not understood"
     input, weight, bias = first(node), given["weight"], given["bias"]
-    if tensor_of(input) is None or tensor_of(weight) is None or (bias is not None and tensor_of(bias) is None):
+    given_input, given_weight = tensor_of(input), tensor_of(weight)
+    if given_input is None or given_weight is None or (bias is not None and tensor_of(bias) is None):
         return "its arguments are not understood"
     dims = result.dim() - 2
-    if tensor_of(input).dim() != result.dim() or tensor_of(weight).dim() != result.dim() or dims not in (1, 2, 3):
+    if given_input.dim() != result.dim() or given_weight.dim() != result.dim() or dims not in (1, 2, 3):
         return "its input has no batch"
     if result.dtype not in DTYPES:
         return f"no transposed convolution of {result.dtype}"
