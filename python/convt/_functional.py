@@ -186,10 +186,8 @@ def _sizes(dims: int, name: str, value: Sizes) -> tuple[int, ...]:
     """One size per axis. What sizes are legal is the library's to say, but that they are sizes."""
     if type(value) is int:
         sizes: tuple[int, ...] = (value,) * dims
-    elif type(value) is tuple and len(value) == dims and all(type(size) is int for size in value):
-        sizes = value
-    elif isinstance(value, Iterable):
-        sizes = tuple(operator.index(size) for size in value)
+    elif hasattr(value, "__iter__"):
+        sizes = tuple(value)
         if len(sizes) == 1:
             sizes *= dims
         if len(sizes) != dims:
@@ -197,6 +195,8 @@ def _sizes(dims: int, name: str, value: Sizes) -> tuple[int, ...]:
     else:
         sizes = (operator.index(value),) * dims
     for size in sizes:
+        if type(size) is not int:
+            return _sizes(dims, name, [operator.index(size) for size in sizes])
         if not 0 <= size < _MAX_SIZE:
             raise ConvtError(f"{name}: must be at least 0 and below 2^63 (got {size})")
     return sizes
@@ -280,7 +280,7 @@ def _operands(plan: Plan, chain: _Chain, operands: Sequence[Array]) -> list[View
         if array is None:
             raise ConvtError(f"operands: {info.name} is missing: give it to its operation of convt.ops, or here")
         used += source is None
-        views.append(plan._read(_arrays, array, info, info.name, 0))
+        views.append(plan._read(array, info, info.name, 0))
     if used != len(operands):
         raise ConvtError(f"operands: expected {used}, those of operations that are text (got {len(operands)})")
     return views

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from . import _library
+from . import _arrays, _library
+from ._arrays import View
 from ._library import DEVICES, ConvtError, PlanOptions, Problem, TensorInfo, Tensors, check, lib, text_of
-
-if TYPE_CHECKING:
-    from ._arrays import View
 
 _TENSORS_SIZE = c.sizeof(Tensors)
 
@@ -117,9 +115,7 @@ class Plan:
         >>> plan.run(np.array([[[1, 2, 3]]], np.float32))
         array([[[ 1., 12., 23., 30.]]], dtype=float32)
         """
-        from . import _arrays
-
-        view = self._read(_arrays, weight, self.weight, "weight", stream)
+        view = self._read(weight, self.weight, "weight", stream)
         self.pack_pointer(view.pointer, stream)
 
     def pack_pointer(self, weight: int, stream: int = 0) -> None:
@@ -145,17 +141,15 @@ class Plan:
         once it is packed. On a GPU, work is enqueued on `stream`, a cudaStream_t's address (0: the default stream), and
         run() does not wait for it.
         """
-        from . import _arrays
-
-        x = self._read(_arrays, input, self.input, "input", stream)
+        x = self._read(input, self.input, "input", stream)
         if weight is None and not self._packed:
             raise ConvtError("weight: must be given, since none is packed")
-        w = None if weight is None else self._read(_arrays, weight, self.weight, "weight", stream)
+        w = None if weight is None else self._read(weight, self.weight, "weight", stream)
         if len(operands) != len(self.operands):
             names = ", ".join(info.name for info in self.operands)
             raise ConvtError(f"operands: expected {len(self.operands)} ({names}; got {len(operands)})")
         given = [
-            self._read(_arrays, operand, info, info.name, stream)
+            self._read(operand, info, info.name, stream)
             for operand, info in zip(operands, self.operands, strict=True)
         ]
         return self._run(input, x, w, given, out, None if out is None else _arrays.look(out, "out", stream), stream)
@@ -164,8 +158,6 @@ class Plan:
         self, input: Any, x: View, w: View | None, operands: Sequence[View], out: Any, y: View | None, stream: int
     ) -> Any:
         """run(), of views that were checked; y is the one of `out`."""
-        from . import _arrays
-
         info = self.output
         if y is None:
             out = _arrays.empty_like(input, x, info.shape, info.layout)
@@ -202,12 +194,12 @@ class Plan:
         if status:
             check(status)
 
-    def _read(self, arrays: Any, array: Any, info: TensorInfo, name: str, stream: int) -> Any:
-        view = arrays.look(array, name, stream)
-        if not arrays.same_dtype(view.dtype, info.dtype) or not _fits(view.shape, info.shape, len(self.input.shape) - 2):
+    def _read(self, array: Any, info: TensorInfo, name: str, stream: int) -> View:
+        view = _arrays.look(array, name, stream)
+        if not _arrays.same_dtype(view.dtype, info.dtype) or not _fits(view.shape, info.shape, len(self.input.shape) - 2):
             raise ConvtError(
                 f"{name}: expected {info.dtype} of shape {info.shape} (got {view.dtype} of shape {view.shape})")
-        return arrays.laid(view, info.layout, name)
+        return _arrays.laid(view, info.layout, name)
 
 
 def _fits(given: tuple[int, ...], wanted: tuple[int, ...], dims: int) -> bool:
