@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a chain is taken: by rules made from measurements, which docs/python.md records.
+"""Whether a chain is taken: by rules made from measurements, which docs/python-measurements.md records.
 
 The rules look at the sizes with which the graph was captured, and at nothing that changes between runs: the same model is
 compiled to the same code.
@@ -111,7 +111,9 @@ def _on_cpu(layer: Layer, engine: str) -> Decision:
     if engine != "cpu":
         return Decision(False, f"only the engine {engine} takes it")
     ops = [op for op in layer.parsed.chain if op.name != "bias"]
-    if layer.positions * layer.weights < 300_000 and len(ops) < 3:
+    products = layer.positions * layer.weights
+    # PyTorch's three-dimensional ones are slow from the start.
+    if products < 20_000 or (products < 300_000 and len(ops) < 3 and len(layer.input) < 5):
         return Decision(False, "tiny: the call costs more than it saves")
     # Weights are packed in every call, each for as few products as there are positions.
     if layer.positions < 32 and layer.weights > 65536:
