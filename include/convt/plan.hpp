@@ -44,6 +44,7 @@ struct PlanOptions {
   int device_index = 0;
   std::string engine = {};          // empty: the best that accepts the problem
   std::size_t workspace_limit = 0;  // bytes; 0: no limit
+  bool native_tf32 = false;         // CONVT_TF32_PRODUCTS_NATIVE
 };
 
 struct TensorInfo {
@@ -212,6 +213,7 @@ class Plan {
     c.device_index = options.device_index;
     c.engine = options.engine.empty() ? nullptr : detail::c_text("engine", options.engine);
     c.workspace_limit = options.workspace_limit;
+    c.tf32_products = options.native_tf32 ? CONVT_TF32_PRODUCTS_NATIVE : CONVT_TF32_PRODUCTS_ANY;
     convt_plan* plan = nullptr;
     detail::check(c_create(&plan, what, &c));
     return Handle(plan);

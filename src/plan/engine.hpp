@@ -40,6 +40,7 @@ struct Request {
   std::shared_ptr<const Program> program;  // its steps, or the descriptor that was asked: they give the same
   Location location;
   std::size_t workspace_limit = 0;  // bytes; 0: none. A candidate over it is rejected, whatever its engine says
+  bool native_tf32 = false;         // no f16 in place of tf32
 };
 
 class Engine {

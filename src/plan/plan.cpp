@@ -24,6 +24,13 @@ std::string wanted_engine(const PlanOptions& options, const Backends& backends) 
   return wanted;
 }
 
+bool wants_native_tf32() {
+  const std::string_view wanted = environment().tf32;
+  if (!wanted.empty() && wanted != "any" && wanted != "native")
+    reject("CONVT_TF32", "must be 'any' or 'native' (got '{}')", wanted);
+  return wanted == "native";
+}
+
 }  // namespace
 
 Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& backends)
@@ -34,7 +41,8 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
   for (const Engine* engine : backends.engines) {
     if (!wanted.empty() && engine->name() != wanted) continue;
     Candidate best;
-    for (Candidate& candidate : engine->candidates({program_, location_, options.workspace_limit})) {
+    for (Candidate& candidate : engine->candidates(
+             {program_, location_, options.workspace_limit, options.native_tf32 || wants_native_tf32()})) {
       if (candidate.rejection.empty() && options.workspace_limit != 0 && candidate.workspace > options.workspace_limit)
         candidate.rejection = fmt::format("needs {} bytes of workspace, over the limit of {}", candidate.workspace,
                                           options.workspace_limit);

@@ -23,6 +23,7 @@ struct PlanOptions {
   Location location;
   std::string engine;               // "": the first that accepts
   std::size_t workspace_limit = 0;  // bytes; 0: none
+  bool native_tf32 = false;         // no f16 in place of tf32
 };
 
 class Plan {

@@ -116,10 +116,11 @@ class Sm90Engine : public Engine {
     if (!none.rejection.empty()) return {none};
     std::vector<Candidate> all;
     // f16 in place of tf32, for as many columns.
-    if (geometry.element == 4 && can_halve(tiling.choice.geometry.columns) && geometry.in_channels >= few_channels) {
+    if (geometry.element == 4 && !request.native_tf32 && can_halve(tiling.choice.geometry.columns) &&
+        geometry.in_channels >= few_channels) {
       Tiling first = best_tiling(request.program, halved(geometry), device);
       const auto make = [&](const Choice& choice) {
-        return make_halved_convolver(make_convolver(request.program, device, choice),
+        return make_halved_convolver(request.program, make_convolver(request.program, device, choice),
                                      make_convolver(request.program, device, tiling.choice), device);
       };
       if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns) {
