@@ -74,6 +74,8 @@ class Convolver {
   Convolver(const Convolver&) = delete;  // classes point into phases_
   Convolver& operator=(const Convolver&) = delete;
 
+  // Whether 32-bit offsets reach all of a patch and a panel. Where they do not, nothing else may be asked.
+  bool fits() const { return fits_; }
   std::int64_t packed_size() const;   // in elements
   std::int64_t scratch_size() const;  // in elements, for one item at a time
   std::int64_t splits() const;        // of the output channels
@@ -156,6 +158,8 @@ class Convolver {
   };
   Vectors lay_vectors(std::int64_t rows, std::int64_t width, std::int64_t planes) const;
   void clear(const Item& item) const;
+  std::int64_t farthest_tap() const;
+  void lay_out_panel(const Axes& positions, std::int64_t most_phases);
 
   Convolution convolution_;
   Blocking blocking_;
@@ -169,6 +173,7 @@ class Convolver {
   std::int64_t run_step_ = 0;  // between rows of sums
   std::int64_t sums_size_ = 0, panel_size_ = 0, panel_class_step_ = 0, starts_size_ = 0;
   std::vector<std::int32_t> panel_offsets_, panel_starts_;
+  bool fits_ = true;
 };
 
 }  // namespace convt::core::cpu

@@ -13,8 +13,8 @@ namespace {
 
 // Cycles per second, for predictions; what matters is the order of candidates.
 constexpr double clock_rate = 2.5e9;
-// Planning looks at each tap.
-constexpr std::int64_t most_taps = 1 << 20;
+// Planning looks at each tap, and lists the taps of all input channels.
+constexpr std::int64_t most_taps = 1 << 20, most_products = 1 << 26;
 
 // The instruction set that the environment variable CONVT_ISA names, or the best one.
 const cpu::Isa& chosen_isa() {
@@ -57,7 +57,11 @@ class CpuEngine : public Engine {
     Candidate none;
     none.name = name();
     if (request.location.device != CONVT_DEVICE_CPU) none.rejection = "runs on the CPU only";
-    if (volume(request.program->convolution.kernel) > most_taps) none.rejection = "the kernel has more than 2^20 taps";
+    const Convolution& c = request.program->convolution;
+    if (volume(c.kernel) > most_taps) none.rejection = "the kernel has more than 2^20 taps";
+    if (capped_product({c.in_channels / c.groups, volume(c.kernel)}) > most_products)
+      none.rejection = "an output has more than 2^26 products";
+    if (const std::string far = reaches_too_far(c); !far.empty()) none.rejection = far;
     if (!none.rejection.empty()) return {none};
     cpu::Setup setup{request.program, &chosen_isa(), num_threads(), Between::store};
     const bool f64 = request.program->asked->dtype == CONVT_F64;

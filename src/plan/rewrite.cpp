@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "epilogue/text.hpp"
 #include "plan/algebra.hpp"
+#include "plan/phases.hpp"
 
 namespace convt::core {
 namespace {
@@ -232,6 +233,7 @@ std::optional<PooledAxis> pool_axis(const Convolution& c, std::size_t axis, std:
 
 // The convolution and the pool behind it, as one; nothing when there is none, or none with as few products.
 std::optional<Convolution> pool_convolution(const Convolution& c, const Windows& windows, const Axes& output) {
+  if (!reaches_too_far(c).empty()) return std::nullopt;
   Convolution pooled = c;
   pooled.output = output;
   double taps = 1, live = 1;

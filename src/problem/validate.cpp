@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "base/checked.hpp"
@@ -14,7 +13,8 @@ namespace {
 
 __extension__ using Wide = __int128;  // sums of products of two 63-bit sizes
 
-constexpr std::size_t largest_size = std::numeric_limits<std::int64_t>::max();
+constexpr auto largest_size = static_cast<std::size_t>(most_size);
+constexpr std::size_t most_ops = 1024;  // of a chain: far beyond any model's, and planned within a second
 constexpr std::string_view input_names[] = {"depth", "height", "width"};
 
 std::int64_t size(std::string_view argument, std::size_t value, std::size_t least) {

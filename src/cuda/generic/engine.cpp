@@ -14,6 +14,7 @@ class GenericEngine : public Engine {
     Candidate none;
     none.name = name();
     none.rejection = cuda::generic::why_unusable(request.location);
+    if (none.rejection.empty()) none.rejection = reaches_too_far(request.program->convolution);
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
     const auto convolver = cuda::generic::make_convolver(request.program, device);

@@ -102,6 +102,7 @@ class Sm90Engine : public Engine {
     Candidate none;
     none.name = name();
     none.rejection = cuda::generic::why_unusable(request.location);
+    if (none.rejection.empty()) none.rejection = reaches_too_far(request.program->convolution);
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
     if (device.major != 9 || device.minor != 0) {
