@@ -8,6 +8,7 @@
 
 #include "base/settings.hpp"
 #include "cpu/convert.hpp"
+#include "cpu/lines.hpp"
 #include "cpu/threads.hpp"
 
 namespace convt::core::cpu {
@@ -177,10 +178,10 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
       const auto channels = static_cast<std::size_t>(step.out.channels);
       std::vector<double> a(channels), b(channels);
       evaluate(program, *affine, frame.call.operands, a, b);
-      std::transform(a.begin(), a.end(), frame.template at<T>(of.a), [](double x) { return static_cast<T>(x); });
-      std::transform(b.begin(), b.end(), frame.template at<T>(of.b), [](double x) { return static_cast<T>(x); });
-      bound.a = frame.template at<T>(of.a);
-      bound.b = frame.template at<T>(of.b);
+      const Lines<T> lines{frame.template at<T>(of.a), frame.template at<T>(of.b), frame.template at<double>(of.wide)};
+      if (lines.fill(a, b)) bound.wide = lines.wide;
+      bound.a = lines.a;
+      bound.b = lines.b;
     } else if (needs_space(step)) {
       bound.regions = regions_of(step);
       if (step.operand_count == 2) {

@@ -50,6 +50,7 @@ struct BoundStep {
   const Step* step = nullptr;
   const T* a = nullptr;  // Affine: one per channel of the image
   const T* b = nullptr;
+  const double* wide = nullptr;                 // Affine: where T does not hold them, a and then b of every channel
   ImageView tensor{};                           // Combine with a tensor
   const T *weight = nullptr, *bias = nullptr;   // affine of a norm over trailing axes, over those axes, row-major
   Regions regions{};                            // norms over space

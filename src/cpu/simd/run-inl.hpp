@@ -114,9 +114,21 @@ HWY_NOINLINE void pointwise_affine(const Op& op, const BoundStep<T>& behind, con
   }
 }
 
+// Whose constants T does not hold.
+template <class T>
+HWY_NOINLINE void wide_affine(const BoundStep<T>& step, const Strip<T>& strip) {
+  for (std::int64_t c = 0; c < strip.channels; ++c) {
+    const std::int64_t channel = strip.first_channel + c;
+    const double a = step.wide[channel], b = step.wide[step.step->out.channels + channel];
+    T* const x = strip.row(c);
+    for (std::int64_t i = 0; i < strip.count; ++i) x[i] = static_cast<T>(a * static_cast<double>(x[i]) + b);
+  }
+}
+
 template <class T>
 HWY_NOINLINE void affine(const BoundStep<T>& step, const Strip<T>& strip) {
   using V = Values<T>;
+  if (step.wide != nullptr) return wide_affine(step, strip);
   for (std::int64_t c = 0; c < strip.channels; ++c) {
     const std::int64_t channel = strip.first_channel + c;
     map_row(Line<T>{V(step.a[channel]), V(step.b[channel])}, strip.row(c), strip.count);
@@ -247,7 +259,8 @@ std::size_t run_first(std::span<const BoundStep<T>> steps, Strip<T>& strip) {
     affine(steps[0], strip);
     return 1;
   }
-  const bool affine_next = steps.size() > 1 && std::holds_alternative<Affine>(steps[1].step->what);
+  const bool affine_next =
+      steps.size() > 1 && std::holds_alternative<Affine>(steps[1].step->what) && steps[1].wide == nullptr;
   return visit_twin(*any, [&]<class O>(const O& op) -> std::size_t {
     if constexpr (std::derived_from<O, Pointwise>)
       if (affine_next) {
