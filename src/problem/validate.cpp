@@ -154,6 +154,8 @@ Descriptor validate(const Problem& problem) {
   kernel.insert(kernel.end(), c.kernel.end() - d.dims, c.kernel.end());
   d.kernel_count = checked_count("kernel", kernel, d.dtype);
   check_bytes("output", d.conv, d.dtype);
+  if (problem.chain.size() > most_ops)
+    reject("chain", "must have at most {} ops (got {})", most_ops, problem.chain.size());
   for (const Op& op : problem.chain) add_stage(d, op);
   d.text = print(problem);
   d.chain = print(problem.chain);
