@@ -49,7 +49,7 @@ Candidate candidate(const cpu::Setup& setup) {
   return result;
 }
 
-class CpuEngine : public Engine {
+class CpuEngine final : public Engine {
  public:
   std::string_view name() const override { return "cpu"; }
 
@@ -63,7 +63,7 @@ class CpuEngine : public Engine {
       none.rejection = "an output has more than 2^26 products";
     if (const std::string far = reaches_too_far(c); !far.empty()) none.rejection = far;
     if (!none.rejection.empty()) return {none};
-    cpu::Setup setup{request.program, &chosen_isa(), num_threads(), Between::store};
+    cpu::Setup setup{request.program, &chosen_isa(), std::min(num_threads(), cpu::most_threads()), Between::store};
     const bool f64 = request.program->asked->dtype == CONVT_F64;
     const auto make = [&] { return f64 ? candidate<double>(setup) : candidate<float>(setup); };
     std::vector<Candidate> all{make()};
@@ -82,7 +82,7 @@ class CpuEngine : public Engine {
 }  // namespace
 
 const Engine& cpu_engine() {
-  static const CpuEngine engine;
+  static constinit const CpuEngine engine;
   return engine;
 }
 

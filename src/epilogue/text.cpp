@@ -230,21 +230,18 @@ std::string print(const Chain& chain) {
   return fmt::format("{}", fmt::join(parts, " | "));
 }
 
-const std::vector<OpDescription>& op_descriptions() {
-  static const std::vector<OpDescription> rows = [] {
-    std::vector<OpDescription> all;
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (
-          [&] {
-            using T = std::variant_alternative_t<I, Op>;
-            all.push_back({op_names[I], describe(op_names[I], T{}, true), T::about, T::torch, T::examples});
-          }(),
-          ...);
-    }
-    (std::make_index_sequence<std::variant_size_v<Op>>{});
-    return all;
-  }();
-  return rows;
+std::vector<OpDescription> op_descriptions() {
+  std::vector<OpDescription> all;
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (
+        [&] {
+          using T = std::variant_alternative_t<I, Op>;
+          all.push_back({op_names[I], describe(op_names[I], T{}, true), T::about, T::torch, T::examples});
+        }(),
+        ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<Op>>{});
+  return all;
 }
 
 }  // namespace convt::core

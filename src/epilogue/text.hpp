@@ -58,6 +58,6 @@ struct OpDescription {
   std::string signature;  // with every parameter and its default
   std::string_view about, torch, examples;
 };
-const std::vector<OpDescription>& op_descriptions();
+std::vector<OpDescription> op_descriptions();
 
 }  // namespace convt::core

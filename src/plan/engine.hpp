@@ -42,11 +42,15 @@ struct Request {
   std::size_t workspace_limit = 0;  // bytes; 0: none. A candidate over it is rejected, whatever its engine says
 };
 
+// Engines are constants of the library, there before any of its code runs: nothing guards their making, which a fork()
+// could cut.
 class Engine {
  public:
-  virtual ~Engine() = default;
   virtual std::string_view name() const = 0;
   virtual std::vector<Candidate> candidates(const Request& request) const = 0;
+
+ protected:
+  ~Engine() = default;
 };
 
 }  // namespace convt::core

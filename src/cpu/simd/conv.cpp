@@ -224,8 +224,8 @@ const ConvKernels<T>& conv_kernels();
 template <>
 const ConvKernels<CONVT_REAL>& conv_kernels<CONVT_REAL>() {
   using T = CONVT_REAL;
-  static const ConvKernels<T> table = [] {
-    ConvKernels<T> t{static_cast<int>(hn::Lanes(hn::ScalableTag<T>())),
+  static constexpr ConvKernels<T> table = [] {
+    ConvKernels<T> t{static_cast<int>(hn::MaxLanes(hn::ScalableTag<T>())),
                      most_rows,
                      {},
                      gemm<T>,

@@ -6,7 +6,7 @@
 namespace convt::core {
 namespace {
 
-class GenericEngine : public Engine {
+class GenericEngine final : public Engine {
  public:
   std::string_view name() const override { return "cuda-generic"; }
 
@@ -28,7 +28,7 @@ class GenericEngine : public Engine {
 }  // namespace
 
 const Engine& cuda_generic_engine() {
-  static const GenericEngine engine;
+  static constinit const GenericEngine engine;
   return engine;
 }
 

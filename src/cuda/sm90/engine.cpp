@@ -94,7 +94,7 @@ Tiling best_tiling(const std::shared_ptr<const Program>& program, Geometry geome
   return tiling;
 }
 
-class Sm90Engine : public Engine {
+class Sm90Engine final : public Engine {
  public:
   std::string_view name() const override { return "cuda-sm90"; }
 
@@ -170,7 +170,7 @@ class Sm90Engine : public Engine {
 }  // namespace
 
 const Engine& cuda_sm90_engine() {
-  static const Sm90Engine engine;
+  static constinit const Sm90Engine engine;
   return engine;
 }
 
