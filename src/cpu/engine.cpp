@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/settings.hpp"
 #include "cpu/executable.hpp"
+#include "cpu/threads.hpp"
 #include "plan/environment.hpp"
 
 namespace convt::core {
@@ -29,6 +30,16 @@ const cpu::Isa& chosen_isa() {
          fmt::join(here, ", "), wanted);
 }
 
+// A patch is as large as what its taps reach over, with strange dilations thousands of times the tensors. What others
+// need no workspace for is theirs.
+bool too_large(std::size_t workspace, const Descriptor& asked) {
+  constexpr double least = 1 << 30, most_times = 16;
+  const double elements = static_cast<double>(asked.input.count()) + static_cast<double>(asked.output.count()) +
+                          static_cast<double>(asked.kernel_count);
+  const auto bytes = static_cast<double>(workspace);
+  return bytes > least && bytes > most_times * elements * static_cast<double>(size_of(asked.dtype));
+}
+
 std::string describe(const cpu::Cut& cut) {
   const cpu::Blocking& b = cut.blocking;
   return fmt::format("tile {}, {} images, {} channels, {}{}{}", fmt::join(cut.tile, "x"), b.images, b.channels,
@@ -43,6 +54,8 @@ Candidate candidate(const cpu::Setup& setup) {
   if (schedule->passes.size() > 1) result.name += setup.between == Between::store ? " store" : " recompute";
   result.rejection = schedule->rejection;
   result.workspace = schedule->workspace;
+  if (result.rejection.empty() && too_large(result.workspace, *setup.program->asked))
+    result.rejection = fmt::format("needs {} bytes of workspace, far more than its tensors have", result.workspace);
   result.seconds = schedule->cycles / clock_rate / static_cast<double>(setup.threads);
   for (const auto& pass : schedule->passes) result.details.push_back(describe(pass.cut));
   result.build = [schedule] { return cpu::make_executable<T>(schedule); };
