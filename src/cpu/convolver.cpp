@@ -166,12 +166,14 @@ void Convolver<T>::run(const Item& item, const ChainKernels<T>& chain) const {
   if (!phases_.axis[0].complete || !phases_.axis[1].complete || !phases_.axis[2].complete) clear(item);
   for (std::int64_t first = outs.begin; first < outs.end; first += blocking_.bundle) {
     run.outs = {first, std::min(first + blocking_.bundle, outs.end)};
-    if (item.packed == nullptr) pack_bundle(item.kernel, {0, ins_}, run.outs, run.bundle);
+    bool finite = item.finite;
+    if (item.packed == nullptr) finite = pack_bundle({item.kernel, *item.space, {0, ins_}, run.outs, run.bundle});
     run.packed = item.packed == nullptr ? run.bundle : item.packed + first * packed_each_;
     if (blocking_.panel)
       run_panel(item, run);
     else
       run_direct(item, run);
+    if (!finite) add_nonfinite(item, run);
   }
   if (item.to.stream) kernels_.flush();
 }

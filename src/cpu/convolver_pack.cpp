@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel, to the order that products read it in: for each split or group, class and block of rows, [depth][rows].
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <concepts>
+#include <new>
+#include <span>
 
 #include "cpu/convert.hpp"
 #include "cpu/convolver.hpp"
@@ -50,6 +54,48 @@ struct PackedBlock {
   }
 };
 
+// What a finite element's exponent is not: all ones. A unit of the exponent, added to it, carries into the sign.
+template <class E>
+struct Exponent;
+template <>
+struct Exponent<float> {
+  using Bits = std::uint32_t;
+  static constexpr Bits all = 0x7f800000U, unit = 0x00800000U;
+};
+template <>
+struct Exponent<double> {
+  using Bits = std::uint64_t;
+  static constexpr Bits all = 0x7ff0000000000000U, unit = 0x0010000000000000U;
+};
+template <>
+struct Exponent<convt_f16> {
+  using Bits = std::uint16_t;
+  static constexpr Bits all = 0x7c00U, unit = 0x0400U;
+};
+template <>
+struct Exponent<convt_bf16> {
+  using Bits = std::uint16_t;
+  static constexpr Bits all = 0x7f80U, unit = 0x0080U;
+};
+
+template <class E>
+bool all_finite(const E* from, std::int64_t count) {
+  using Bits = typename Exponent<E>::Bits;
+  constexpr std::int64_t together = 64 / sizeof(E);  // a loop that compilers make vectors of
+  Bits carries[together] = {};
+  const auto look = [&](std::int64_t i, std::int64_t j) {
+    const auto exponent = static_cast<Bits>(std::bit_cast<Bits>(from[i + j]) & Exponent<E>::all);
+    carries[j] = static_cast<Bits>(carries[j] | (exponent + Exponent<E>::unit));
+  };
+  std::int64_t i = 0;
+  for (; i + together <= count; i += together)
+    for (std::int64_t j = 0; j < together; ++j) look(i, j);
+  for (; i < count; ++i) look(i, 0);
+  Bits any = 0;
+  for (const Bits carry : carries) any = static_cast<Bits>(any | carry);
+  return any >> (8 * sizeof(E) - 1) == 0;
+}
+
 // Input channels that one part packs: whole cache lines of the kernel are read once, while many classes take from them.
 constexpr std::int64_t pack_channels = 16;
 
@@ -62,19 +108,28 @@ std::int64_t Convolver<T>::pack_parts() const {
   return units * ceil_div(ins_, pack_channels);
 }
 
+template <class T>
+void Convolver<T>::make_room(PackSpace& space) const {
+  const auto taps = static_cast<std::size_t>(volume(convolution_.kernel));
+  const std::size_t bytes = classes_.size() * sizeof(PackedBlock<T, T>);
+  if (space.places.size() < taps) space.places.resize(taps);
+  if (space.blocks.size() < bytes) space.blocks.resize(bytes);
+}
+
 // Where no phases are merged: every tap of the kernel is one tap of one class, and all classes have the same rows.
 template <class T>
 template <class E>
-void Convolver<T>::pack_taps(const E* from, const Interval& ins, std::int64_t outs, T* to) const {
-  const std::int64_t taps = volume(convolution_.kernel);
+void Convolver<T>::pack_taps(const Bundle& bundle, const E* from) const {
+  const std::int64_t taps = volume(convolution_.kernel), outs = bundle.outs.size();
+  const Interval& ins = bundle.ins;
   const Rows rows = rows_of(classes_.front(), outs);
-  std::vector<typename PackTaps<T>::Place> places(static_cast<std::size_t>(taps));
+  const std::span places(bundle.space.places.data(), static_cast<std::size_t>(taps));
   for (std::int64_t b = 0; b < rows.blocks; ++b) {
     const std::int64_t begin = rows.begin(b), count = rows.begin(b + 1) - begin;
     for (const Class& one : classes_)
       for (std::int64_t t = 0; t < one.taps; ++t)
         places[static_cast<std::size_t>(one.kernel_taps[static_cast<std::size_t>(t)])] = {
-            to + outs * one.packed_before + (begin * ins_ + ins.begin * count) * one.taps + t * count,
+            bundle.to + outs * one.packed_before + (begin * ins_ + ins.begin * count) * one.taps + t * count,
             one.taps * count};
     const E* const first = from + (ins.begin * outs_ + begin) * taps;
     if constexpr (std::same_as<E, T>) {
@@ -89,8 +144,40 @@ void Convolver<T>::pack_taps(const E* from, const Interval& ins, std::int64_t ou
   }
 }
 
+// All classes take from a channel's taps while they are in cache.
 template <class T>
-void Convolver<T>::pack(const Kernel& kernel, std::int64_t part, T* packed) const {
+template <class E>
+void Convolver<T>::pack_merged(const Bundle& bundle, const E* from) const {
+  using Block = PackedBlock<T, E>;
+  static_assert(sizeof(Block) == sizeof(PackedBlock<T, T>) && std::is_trivially_destructible_v<Block>);
+  const std::int64_t taps = volume(convolution_.kernel), outs = bundle.outs.size();
+  const Interval& ins = bundle.ins;
+  auto* const blocks = reinterpret_cast<Block*>(bundle.space.blocks.data());
+  for (std::int64_t b = 0;; ++b) {
+    std::size_t count = 0;
+    for (const Class& one : classes_) {
+      const Rows rows = rows_of(one, outs);
+      if (b >= rows.blocks) continue;
+      Block& block = *new (blocks + count++) Block;
+      block.rows = rows.begin(b + 1) - rows.begin(b);
+      block.taps = one.taps;
+      block.to = bundle.to + outs * one.packed_before + (rows.begin(b) * ins_ + ins.begin * block.rows) * one.taps;
+      for (std::size_t r = 0; r < static_cast<std::size_t>(block.rows); ++r) {
+        const std::int64_t row = rows.begin(b) + as_index(r);
+        block.from[r] = from + row / one.phases * taps;
+        block.order[r] = one.kernel_taps.data() + row % one.phases * one.taps;
+        for (std::size_t t = 0; t < static_cast<std::size_t>(one.taps); ++t)
+          block.adjacent &= block.from[r] + block.order[r][t] == block.from[0] + block.order[0][t] + r;
+      }
+    }
+    if (count == 0) break;
+    for (std::int64_t c = ins.begin; c < ins.end; ++c)
+      for (Block& block : std::span(blocks, count)) block.pack_channel(c * outs_ * taps);
+  }
+}
+
+template <class T>
+bool Convolver<T>::pack(const Kernel& kernel, std::int64_t part, T* packed) const {
   const std::int64_t chunks = ceil_div(ins_, pack_channels), unit = part / chunks;
   const Interval ins{part % chunks * pack_channels, std::min((part % chunks + 1) * pack_channels, ins_)};
   Interval outs{unit * outs_, (unit + 1) * outs_};
@@ -100,47 +187,53 @@ void Convolver<T>::pack(const Kernel& kernel, std::int64_t part, T* packed) cons
     outs.begin += unit % bundles * blocking_.bundle;
     outs.end = std::min(outs.begin + blocking_.bundle, outs.end);
   }
-  if (outs.size() > 0) pack_bundle(kernel, ins, outs, packed + outs.begin * packed_each_);
+  if (outs.size() <= 0) return true;
+  PackSpace space;
+  make_room(space);
+  return pack_bundle({kernel, space, ins, outs, packed + outs.begin * packed_each_});
 }
 
 // Output channels of one group, some input channels of it.
 template <class T>
-void Convolver<T>::pack_bundle(const Kernel& kernel, const Interval& ins, const Interval& outs, T* to) const {
+bool Convolver<T>::pack_bundle(const Bundle& bundle) const {
+  const Interval &ins = bundle.ins, &outs = bundle.outs;
   const std::int64_t group = outs.begin / outs_, taps = volume(convolution_.kernel);
-  visit_dtype(kernel.dtype, [&]<class E>(E*) {
-    const E* const from = static_cast<const E*>(kernel.data) + (group * ins_ * outs_ + outs.begin % outs_) * taps;
-    if (blocking_.merged == 0) return pack_taps(from, ins, outs.size(), to);
-    // All classes take from a channel's taps while they are in cache.
-    std::vector<PackedBlock<T, E>> blocks;
-    for (std::int64_t b = 0;; ++b) {
-      blocks.clear();
-      for (const Class& one : classes_) {
-        const Rows rows = rows_of(one, outs.size());
-        if (b >= rows.blocks) continue;
-        PackedBlock<T, E>& block = blocks.emplace_back();
-        block.rows = rows.begin(b + 1) - rows.begin(b);
-        block.taps = one.taps;
-        block.to = to + outs.size() * one.packed_before + (rows.begin(b) * ins_ + ins.begin * block.rows) * one.taps;
-        for (std::size_t r = 0; r < static_cast<std::size_t>(block.rows); ++r) {
-          const std::int64_t row = rows.begin(b) + as_index(r);
-          block.from[r] = from + row / one.phases * taps;
-          block.order[r] = one.kernel_taps.data() + row % one.phases * one.taps;
-          for (std::size_t t = 0; t < static_cast<std::size_t>(one.taps); ++t)
-            block.adjacent &= block.from[r] + block.order[r][t] == block.from[0] + block.order[0][t] + r;
-        }
-      }
-      if (blocks.empty()) break;
-      for (std::int64_t c = ins.begin; c < ins.end; ++c)
-        for (PackedBlock<T, E>& block : blocks) block.pack_channel(c * outs_ * taps);
-    }
+  bool finite = true;
+  visit_dtype(bundle.kernel.dtype, [&]<class E>(E*) {
+    const E* const from =
+        static_cast<const E*>(bundle.kernel.data) + (group * ins_ * outs_ + outs.begin % outs_) * taps;
+    for (std::int64_t c = ins.begin; c < ins.end; ++c)
+      finite &= all_finite(from + c * outs_ * taps, outs.size() * taps);
+    if (blocking_.merged == 0)
+      pack_taps(bundle, from);
+    else
+      pack_merged(bundle, from);
   });
+  if (!finite) drop_nonfinite(ins, outs.size(), bundle.to);
+  return finite;
+}
+
+// From what pack_bundle() packed.
+template <class T>
+void Convolver<T>::drop_nonfinite(const Interval& ins, std::int64_t outs, T* to) const {
+  for (const Class& one : classes_) {
+    const Rows rows = rows_of(one, outs);
+    for (std::int64_t b = 0; b < rows.blocks; ++b) {
+      const std::int64_t begin = rows.begin(b), count = rows.begin(b + 1) - begin;
+      T* const block = to + outs * one.packed_before + (begin * ins_ + ins.begin * count) * one.taps;
+      std::replace_if(
+          block, block + ins.size() * count * one.taps, [](T weight) { return !std::isfinite(weight); }, T(0));
+    }
+  }
 }
 
 template std::int64_t Convolver<float>::pack_parts() const;
 template std::int64_t Convolver<double>::pack_parts() const;
-template void Convolver<float>::pack(const Kernel&, std::int64_t, float*) const;
-template void Convolver<double>::pack(const Kernel&, std::int64_t, double*) const;
-template void Convolver<float>::pack_bundle(const Kernel&, const Interval&, const Interval&, float*) const;
-template void Convolver<double>::pack_bundle(const Kernel&, const Interval&, const Interval&, double*) const;
+template bool Convolver<float>::pack(const Kernel&, std::int64_t, float*) const;
+template bool Convolver<double>::pack(const Kernel&, std::int64_t, double*) const;
+template bool Convolver<float>::pack_bundle(const Bundle&) const;
+template bool Convolver<double>::pack_bundle(const Bundle&) const;
+template void Convolver<float>::make_room(PackSpace&) const;
+template void Convolver<double>::make_room(PackSpace&) const;
 
 }  // namespace convt::core::cpu
