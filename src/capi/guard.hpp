@@ -2,6 +2,7 @@
 // What every door does: nothing is thrown across the C ABI; failures become a status and the thread's last error.
 #pragma once
 
+#include <cfenv>
 #include <cstring>
 #include <new>
 #include <type_traits>
@@ -14,9 +15,23 @@ namespace convt::capi {
 // Keeps the message in a fixed buffer of the thread, so that even out-of-memory can be told.
 convt_status fail(convt_status status, const char* message) noexcept;
 
+// The caller's floating-point environment, put aside: inside, nothing traps, and the flags that planning and vectors
+// with idle lanes raise are never seen outside. Rounding and flushing of subnormals stay the caller's.
+class FloatingPoint {
+ public:
+  FloatingPoint() noexcept { std::feholdexcept(&callers_); }
+  FloatingPoint(const FloatingPoint&) = delete;
+  FloatingPoint& operator=(const FloatingPoint&) = delete;
+  ~FloatingPoint() { std::fesetenv(&callers_); }
+
+ private:
+  std::fenv_t callers_;
+};
+
 // Runs f; its exceptions become statuses.
 template <class F>
 convt_status guard(F&& f) noexcept {
+  const FloatingPoint environment;
   try {
     f();
     return CONVT_OK;
