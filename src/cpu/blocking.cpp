@@ -42,8 +42,9 @@ double product_cycles(const KernelShape& k, double rows, double depth, double ve
     const double instructions = block_rows * v + block_rows + 2 * v + 5;
     return std::max({0.5 * block_rows * v, instructions / 3.3, 4.0});
   };
-  int left = static_cast<int>(std::fmod(vectors, most));  // exact, also of more vectors than a double counts
   double full = std::floor(vectors / most);
+  // Of more vectors than a double counts, what is left is nothing that matters.
+  int left = static_cast<int>(std::clamp<double>(vectors - full * most, 0, most));
   double cycles = 0;
   if (left == 1 && full > 0) {  // as two halves
     full -= 1;

@@ -153,9 +153,9 @@ class Convolver {
   void add_nonfinite(const Item& item, const Run& run) const;
   void add_product(const Item& item, const Run& run, const Axes& tap, T weight, const Axes& channels) const;
   template <class E>
-  void pack_taps(const Bundle& bundle, const E* from) const;
+  bool pack_taps(const Bundle& bundle, const E* from) const;
   template <class E>
-  void pack_merged(const Bundle& bundle, const E* from) const;
+  bool pack_merged(const Bundle& bundle, const E* from) const;
   void read_patch(const Item& item, const Run& run, const ChainKernels<T>& chain) const;
   void run_direct(const Item& item, const Run& run) const;
   void run_panel(const Item& item, const Run& run) const;

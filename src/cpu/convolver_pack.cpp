@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <concepts>
+#include <cstring>
+#include <iterator>
 #include <new>
 #include <span>
 
@@ -16,45 +18,8 @@ namespace {
 
 constexpr std::int64_t most_block_rows = 16;  // of any instruction set
 
-// A block of rows of one class on its way into the packed weights: element (tap, row) of a channel comes from
-// from[row], at the place that order[row] has for the tap.
-template <class T, class E>
-struct PackedBlock {
-  std::int64_t rows = 0, taps = 0;
-  bool adjacent = true;  // rows are elements that follow each other, as merged phases of W are
-  std::array<const E*, most_block_rows> from;
-  std::array<const std::int64_t*, most_block_rows> order;
-  T* to = nullptr;
-
-  // The most usual number of rows, in a loop that compilers make vectors of.
-  static constexpr std::int64_t common_rows = 8;
-  template <std::int64_t count>
-  static void copy(const E* first, T* out) {
-    for (std::int64_t r = 0; r < count; ++r) out[r] = to_real<T>(first[r]);
-  }
-
-  void pack_channel(std::int64_t offset) {
-    if (adjacent) {
-      for (std::int64_t t = 0; t < taps; ++t) {
-        const E* const first = from[0] + offset + order[0][t];
-        if (rows == common_rows)
-          copy<common_rows>(first, to + t * common_rows);
-        else
-          for (std::int64_t r = 0; r < rows; ++r) to[t * rows + r] = to_real<T>(first[r]);
-      }
-    } else {
-      for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
-        const E* const its = from[r] + offset;
-        const std::int64_t* const at = order[r];
-        T* out = to + r;
-        for (std::int64_t t = 0; t < taps; ++t, out += rows) *out = to_real<T>(its[at[t]]);
-      }
-    }
-    to += taps * rows;
-  }
-};
-
-// What a finite element's exponent is not: all ones. A unit of the exponent, added to it, carries into the sign.
+// Sees elements on their way and says whether all were finite: an exponent of ones, and no other, carries into the sign
+// where a unit of it is added.
 template <class E>
 struct Exponent;
 template <>
@@ -77,24 +42,83 @@ struct Exponent<convt_bf16> {
   using Bits = std::uint16_t;
   static constexpr Bits all = 0x7f80U, unit = 0x0080U;
 };
-
-template <class E>
-bool all_finite(const E* from, std::int64_t count) {
+template <class E, std::size_t lanes = 1>
+struct Watch {
   using Bits = typename Exponent<E>::Bits;
-  constexpr std::int64_t together = 64 / sizeof(E);  // a loop that compilers make vectors of
-  Bits carries[together] = {};
-  const auto look = [&](std::int64_t i, std::int64_t j) {
-    const auto exponent = static_cast<Bits>(std::bit_cast<Bits>(from[i + j]) & Exponent<E>::all);
-    carries[j] = static_cast<Bits>(carries[j] | (exponent + Exponent<E>::unit));
-  };
-  std::int64_t i = 0;
-  for (; i + together <= count; i += together)
-    for (std::int64_t j = 0; j < together; ++j) look(i, j);
-  for (; i < count; ++i) look(i, 0);
-  Bits any = 0;
-  for (const Bits carry : carries) any = static_cast<Bits>(any | carry);
-  return any >> (8 * sizeof(E) - 1) == 0;
-}
+  Bits carries[lanes] = {};
+
+  void see(E element, std::size_t lane = 0) {
+    const auto exponent = static_cast<Bits>(std::bit_cast<Bits>(element) & Exponent<E>::all);
+    carries[lane] = static_cast<Bits>(carries[lane] | (exponent + Exponent<E>::unit));
+  }
+  // A run of them, by vectors that every machine has.
+  void see_run(const E* from, std::int64_t count) {
+    using Vector [[gnu::vector_size(16)]] = Bits;
+    constexpr auto together = static_cast<std::int64_t>(16 / sizeof(Bits));
+    Vector carry = {};
+    std::int64_t i = 0;
+    for (; i + together <= count; i += together) {
+      Vector elements;
+      std::memcpy(&elements, from + i, sizeof elements);
+      carry |= (elements & Exponent<E>::all) + Exponent<E>::unit;
+    }
+    for (std::int64_t lane = 0; lane < together; ++lane) carries[0] = static_cast<Bits>(carries[0] | carry[lane]);
+    for (; i < count; ++i) see(from[i]);
+  }
+  bool finite() const {
+    return std::all_of(std::begin(carries), std::end(carries),
+                       [](Bits carry) { return carry >> (8 * sizeof(E) - 1) == 0; });
+  }
+};
+
+// A block of rows of one class on its way into the packed weights: element (tap, row) of a channel comes from
+// from[row], at the place that order[row] has for the tap.
+template <class T, class E>
+struct PackedBlock {
+  std::int64_t rows = 0, taps = 0;
+  bool adjacent = true;  // rows are elements that follow each other, as merged phases of W are
+  std::array<const E*, most_block_rows> from;
+  std::array<const std::int64_t*, most_block_rows> order;
+  T* to = nullptr;
+  Watch<E, 8> watch;
+
+  // The most usual number of rows, in a loop that compilers make vectors of.
+  static constexpr std::int64_t common_rows = 8;
+  template <std::size_t count>
+  void copy(const E* first, T* out) {
+    for (std::size_t r = 0; r < count; ++r) out[r] = to_real<T>(first[r]);
+    for (std::size_t r = 0; r < count; ++r) watch.see(first[r], r);
+  }
+
+  void pack_channel(std::int64_t offset) {
+    if (adjacent) {
+      for (std::int64_t t = 0; t < taps; ++t) {
+        const E* const first = from[0] + offset + order[0][t];
+        if (rows == common_rows)
+          copy<common_rows>(first, to + t * common_rows);
+        else
+          for (std::int64_t r = 0; r < rows; ++r) {
+            to[t * rows + r] = to_real<T>(first[r]);
+            watch.see(first[r]);
+          }
+      }
+    } else {
+      for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
+        const E* const its = from[r] + offset;
+        const std::int64_t* const at = order[r];
+        T* out = to + r;
+        for (std::int64_t t = 0; t < taps; ++t, out += rows) {
+          *out = to_real<T>(its[at[t]]);
+          watch.see(its[at[t]]);
+        }
+      }
+    }
+    to += taps * rows;
+  }
+};
+
+template <class T>
+using LargestBlock = PackedBlock<T, double>;
 
 // Input channels that one part packs: whole cache lines of the kernel are read once, while many classes take from them.
 constexpr std::int64_t pack_channels = 16;
@@ -111,7 +135,7 @@ std::int64_t Convolver<T>::pack_parts() const {
 template <class T>
 void Convolver<T>::make_room(PackSpace& space) const {
   const auto taps = static_cast<std::size_t>(volume(convolution_.kernel));
-  const std::size_t bytes = classes_.size() * sizeof(PackedBlock<T, T>);
+  const std::size_t bytes = classes_.size() * sizeof(LargestBlock<T>);
   if (space.places.size() < taps) space.places.resize(taps);
   if (space.blocks.size() < bytes) space.blocks.resize(bytes);
 }
@@ -119,10 +143,11 @@ void Convolver<T>::make_room(PackSpace& space) const {
 // Where no phases are merged: every tap of the kernel is one tap of one class, and all classes have the same rows.
 template <class T>
 template <class E>
-void Convolver<T>::pack_taps(const Bundle& bundle, const E* from) const {
+bool Convolver<T>::pack_taps(const Bundle& bundle, const E* from) const {
   const std::int64_t taps = volume(convolution_.kernel), outs = bundle.outs.size();
   const Interval& ins = bundle.ins;
   const Rows rows = rows_of(classes_.front(), outs);
+  bool finite = true;
   const std::span places(bundle.space.places.data(), static_cast<std::size_t>(taps));
   for (std::int64_t b = 0; b < rows.blocks; ++b) {
     const std::int64_t begin = rows.begin(b), count = rows.begin(b + 1) - begin;
@@ -133,23 +158,28 @@ void Convolver<T>::pack_taps(const Bundle& bundle, const E* from) const {
             one.taps * count};
     const E* const first = from + (ins.begin * outs_ + begin) * taps;
     if constexpr (std::same_as<E, T>) {
-      kernels_.pack_taps({first, ins.size(), outs_ * taps, count, taps, places.data()});
+      finite &= kernels_.pack_taps({first, ins.size(), outs_ * taps, count, taps, places.data()});
     } else {
+      Watch<E> watch;
       for (std::int64_t c = 0; c < ins.size(); ++c) {
         const E* element = first + c * outs_ * taps;
         for (std::int64_t r = 0; r < count; ++r)
           for (const auto& place : places) place.at[c * place.step + r] = to_real<T>(*element++);
+        watch.see_run(first + c * outs_ * taps, count * taps);
       }
+      finite &= watch.finite();
     }
   }
+  return finite;
 }
 
 // All classes take from a channel's taps while they are in cache.
 template <class T>
 template <class E>
-void Convolver<T>::pack_merged(const Bundle& bundle, const E* from) const {
+bool Convolver<T>::pack_merged(const Bundle& bundle, const E* from) const {
   using Block = PackedBlock<T, E>;
-  static_assert(sizeof(Block) == sizeof(PackedBlock<T, T>) && std::is_trivially_destructible_v<Block>);
+  static_assert(sizeof(Block) <= sizeof(LargestBlock<T>) && std::is_trivially_destructible_v<Block>);
+  bool finite = true;
   const std::int64_t taps = volume(convolution_.kernel), outs = bundle.outs.size();
   const Interval& ins = bundle.ins;
   auto* const blocks = reinterpret_cast<Block*>(bundle.space.blocks.data());
@@ -170,9 +200,10 @@ void Convolver<T>::pack_merged(const Bundle& bundle, const E* from) const {
           block.adjacent &= block.from[r] + block.order[r][t] == block.from[0] + block.order[0][t] + r;
       }
     }
-    if (count == 0) break;
+    if (count == 0) return finite;
     for (std::int64_t c = ins.begin; c < ins.end; ++c)
       for (Block& block : std::span(blocks, count)) block.pack_channel(c * outs_ * taps);
+    for (const Block& block : std::span(blocks, count)) finite &= block.watch.finite();
   }
 }
 
@@ -202,12 +233,7 @@ bool Convolver<T>::pack_bundle(const Bundle& bundle) const {
   visit_dtype(bundle.kernel.dtype, [&]<class E>(E*) {
     const E* const from =
         static_cast<const E*>(bundle.kernel.data) + (group * ins_ * outs_ + outs.begin % outs_) * taps;
-    for (std::int64_t c = ins.begin; c < ins.end; ++c)
-      finite &= all_finite(from + c * outs_ * taps, outs.size() * taps);
-    if (blocking_.merged == 0)
-      pack_taps(bundle, from);
-    else
-      pack_merged(bundle, from);
+    finite = blocking_.merged == 0 ? pack_taps(bundle, from) : pack_merged(bundle, from);
   });
   if (!finite) drop_nonfinite(ins, outs.size(), bundle.to);
   return finite;
