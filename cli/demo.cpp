@@ -15,6 +15,7 @@
 #include "convt/convt.hpp"
 #include "dtypes.hpp"
 #include "execution.hpp"
+#include "options.hpp"
 #include "place.hpp"
 #include "tensor.hpp"
 
@@ -146,7 +147,9 @@ void add_demo(CLI::App& app, Command& command) {
   sub->add_flag("--full", options->full, "The benchmark's sizes instead of reduced ones; checks the first image");
   sub->add_option("--repeat", options->repeat, "Runs of each, of which the median is shown [3; with --full 1]")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}));
-  sub->add_option("--seed", options->seed, "Of the inputs, which are uniform in [0, 1)")->capture_default_str();
+  sub->add_option("--seed", options->seed, "Of the inputs, which are uniform in [0, 1)")
+      ->capture_default_str()
+      ->transform(unsigned_number);
   sub->add_option("--dtype", options->dtype, "Of all tensors")
       ->capture_default_str()
       ->check(CLI::IsMember(dtype_names()));
