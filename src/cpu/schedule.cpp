@@ -125,6 +125,8 @@ void Schedule<T>::plan_shared() {
     if (std::holds_alternative<Affine>(step.what)) {
       of.a = layout.add(step.out.channels, sizeof(T));
       of.b = layout.add(step.out.channels, sizeof(T));
+    } else if (takes_channel_values(step)) {
+      of.a = layout.add(step.in.channels, sizeof(T));
     } else if (needs_space(step) && step.operand_count == 2) {
       of.weight = layout.add(asked.operands[step.first_operand].count, sizeof(T));
       of.bias = layout.add(asked.operands[step.first_operand].count, sizeof(T));

@@ -75,7 +75,7 @@ struct Schedule {
   bool store_in_output = false;  // values between passes are kept in the output
 
   struct Constants {
-    Place a = 0, b = 0;          // of an Affine
+    Place a = 0, b = 0;          // of an Affine; a alone: of a Combine by channel
     Place weight = 0, bias = 0;  // of a norm over trailing axes
   };
   std::vector<Constants> constants;  // by step
