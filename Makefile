@@ -18,7 +18,7 @@ build: ## build build/release/libconvt.so and build/release/convt (the default)
 	$(call CONFIGURE,release)
 	cmake --build --preset release --target convt convt_cli
 
-demo: ## install what the build needs, build, and run the five problems at reduced sizes; on a GPU where there is one
+demo: ## install what the build needs, build, and check and time the five problems; on a GPU where there is one
 	tools/packages demo
 	$(call CONFIGURE,$(DEMO))
 	cmake --build --preset $(DEMO) --target convt convt_cli

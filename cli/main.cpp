@@ -59,7 +59,7 @@ int run(int argc, char** argv) {
       "operations, each behind a '|'. Quote it: the shell would read '|' and '>' itself.\n"
       "\n"
       "Start with:\n"
-      "  convt demo                 the five named problems at reduced sizes, checked and timed\n"
+      "  convt demo                 the five named problems, checked and timed\n"
       "  convt ops                  the operations that may follow a convolution\n"
       "  convt explain 'CASE'       shapes, work and the engine that would run\n"
       "  convt verify               random cases against an oracle\n"
