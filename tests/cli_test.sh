@@ -73,7 +73,7 @@ bad 2 'a subcommand is required'
 bad 2 'frobnicate' frobnicate
 bad 2 'extra' version extra
 bad 2 'not expected: one two three;' version one two three
-bad 2 'not expected: --one two;' verify --one two --cases 1
+bad 2 'not expected: --one two;' version --one two
 bad 2 'frob' version --frob
 
 # ---- problems and ops
