@@ -172,6 +172,14 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
     BoundStep<T> bound;
     bound.step = &step;
     const auto of = s_->constants[i];
+    const auto converted = [&](std::size_t operand, Place to) -> const T* {
+      visit_dtype(asked.operands[operand].dtype, [&]<class E>(E*) {
+        const auto* from = static_cast<const E*>(frame.call.operands[operand]);
+        std::transform(from, from + asked.operands[operand].count, frame.template at<T>(to),
+                       [](E x) { return to_real<T>(x); });
+      });
+      return frame.template at<T>(to);
+    };
     if (const Affine* affine = std::get_if<Affine>(&step.what)) {
       const auto channels = static_cast<std::size_t>(step.out.channels);
       std::vector<double> a(channels), b(channels);
@@ -183,18 +191,11 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
     } else if (needs_space(step)) {
       bound.regions = regions_of(step);
       if (step.operand_count == 2) {
-        const std::array<Place, 2> places{of.weight, of.bias};
-        for (std::size_t k = 0; k < 2; ++k) {
-          const Operand& operand = asked.operands[step.first_operand + k];
-          visit_dtype(operand.dtype, [&]<class E>(E*) {
-            const auto* from = static_cast<const E*>(frame.call.operands[step.first_operand + k]);
-            std::transform(from, from + operand.count, frame.template at<T>(places[k]),
-                           [](E x) { return to_real<T>(x); });
-          });
-        }
-        bound.weight = frame.template at<T>(of.weight);
-        bound.bias = frame.template at<T>(of.bias);
+        bound.weight = converted(step.first_operand, of.weight);
+        bound.bias = converted(step.first_operand + 1, of.bias);
       }
+    } else if (takes_channel_values(step)) {
+      bound.a = converted(step.first_operand, of.a);
     } else if (step.operand_count == 1) {
       bound.tensor.dtype = asked.operands[step.first_operand].dtype;
       bound.tensor.layout = asked.output_layout;

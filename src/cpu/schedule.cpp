@@ -135,6 +135,8 @@ void Schedule<T>::plan_shared() {
       of.a = layout.add(step.out.channels, sizeof(T));
       of.b = layout.add(step.out.channels, sizeof(T));
       of.wide = layout.add(2.0 * static_cast<double>(step.out.channels), sizeof(double));
+    } else if (takes_channel_values(step)) {
+      of.a = layout.add(step.in.channels, sizeof(T));
     } else if (needs_space(step) && step.operand_count == 2) {
       of.weight = layout.add(asked.operands[step.first_operand].count, sizeof(T));
       of.bias = layout.add(asked.operands[step.first_operand].count, sizeof(T));

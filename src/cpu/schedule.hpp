@@ -77,8 +77,8 @@ struct Schedule {
   bool store_in_output = false;  // values between passes are kept in the output
 
   struct Constants {
-    Place a = 0, b = 0;          // of an Affine
-    Place wide = 0;              // and both again, in double
+    Place a = 0, b = 0;          // of an Affine; a alone: of a Combine by channel
+    Place wide = 0;              // of an Affine both again, in double
     Place weight = 0, bias = 0;  // of a norm over trailing axes
   };
   std::vector<Constants> constants;  // by step

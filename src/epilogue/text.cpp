@@ -19,14 +19,14 @@ void read(Scanner& s, Extents& value) { value = s.extents(); }
 
 void read(Scanner& s, bool& value) {
   const std::size_t at = s.column();
-  const std::string_view word = s.word();
+  const std::string_view word = s.word("true or false");
   if (word != "true" && word != "false") s.fail(at, "expected true or false (got '{}')", word);
   value = word == "true";
 }
 
 void read(Scanner& s, OperandType& value) {
   const std::size_t at = s.column();
-  const std::string_view word = s.word();
+  const std::string_view word = s.word("f32 or same");
   if (word != "f32" && word != "same")
     s.fail(at, "an operand's dtype is f32, or same (as the problem's), which is the default (got '{}')", word);
   value = word == "f32" ? OperandType::f32 : OperandType::same;

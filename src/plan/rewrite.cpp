@@ -32,7 +32,7 @@ void add_affine(Steps& steps, Affine::Part::Role role, const Stage& stage) {
 void add_steps(Steps& steps, const Stage& stage) {
   std::visit(
       [&]<class T>(const T& op) {
-        if constexpr (std::derived_from<T, Combine>) {
+        if constexpr (LinearCombine<T>) {
           if (op.term.kind == Term::scalar || op.term.kind == Term::channel)
             return add_affine(steps, Affine::Part::op, stage);
         } else if constexpr (std::derived_from<T, Normalise>) {

@@ -35,6 +35,12 @@ struct ApplyLine {
   HWY_INLINE Values<T> operator()(Values<T> x) const { return line(op.apply(x)); }
 };
 template <class T, class Op>
+struct ApplyWith {
+  Op op;
+  Values<T> other;
+  HWY_INLINE Values<T> operator()(Values<T> x) const { return op.apply(x, other); }
+};
+template <class T, class Op>
 struct Map {
   Op op;
   Values<T> centre, scale;
@@ -159,6 +165,13 @@ HWY_NOINLINE const T* operand_row(const ImageView& image, std::int64_t channel, 
 
 template <class T, class Op>
 HWY_NOINLINE void combine(const Op& op, const BoundStep<T>& step, const Strip<T>& strip) {
+  if constexpr (!LinearCombine<Op>)
+    if (op.term.kind == Term::channel) {
+      using V = Values<T>;
+      for (std::int64_t c = 0; c < strip.channels; ++c)
+        map_row(ApplyWith<T, Op>{op, V(step.a[strip.first_channel + c])}, strip.row(c), strip.count);
+      return;
+    }
   assert(op.term.kind == Term::conv || op.term.kind == Term::tensor);
   if (op.term.kind == Term::conv) {
     for (std::int64_t c = 0; c < strip.channels; ++c)
