@@ -63,11 +63,11 @@ def plan(workload, before):
     output, size = workload.empty_output(), workload.plan.workspace_size
     workspace = torch.empty(size, dtype=torch.uint8, device=workload.device) if size else None
     infos = workload.plan.operands
-    bound = workload.plan.bind(in_memory(workload.input, workload.plan.input), workload.kernel,
-                               [in_memory(tensor, info) for tensor, info in zip(workload.operands, infos)],
-                               in_memory(output, workload.plan.output), workspace)
+    execute = workload.plan.bind(in_memory(workload.input, workload.plan.input), workload.kernel,
+                                 [in_memory(tensor, info) for tensor, info in zip(workload.operands, infos)],
+                                 in_memory(output, workload.plan.output), workspace)
 
-    def call(kept=workspace):  # pylint: disable=unused-argument  # bound holds addresses only
-        workload.plan.run(bound)
+    def call(kept=workspace):  # pylint: disable=unused-argument  # what is bound are addresses only
+        execute()
         return output
     return Contender("convt", call, before=before)

@@ -75,7 +75,7 @@ class Workload:
         axes = self.case.axes
         taps = math.prod(max(k / s, 1) for k, s in zip(axes["kernel"], axes["stride"]))
         terms = self.case.channels[0] / self.case.groups * taps
-        self.kernel = ((2 * uniform(self.plan.kernel.shape) - 1) * math.sqrt(9 / terms)).to(self.dtype)
+        self.kernel = ((2 * uniform(self.plan.weight.shape) - 1) * math.sqrt(9 / terms)).to(self.dtype)
         self.operands = [laid_out((0.5 + uniform(info.shape)).to(TORCH[info.dtype]), info.layout)
                          for info in self.plan.operands]
 
@@ -87,7 +87,7 @@ class Workload:
     @property
     def bytes(self):
         """Of all tensors, each read or written once."""
-        return sum(info.bytes for info in (self.plan.input, self.plan.kernel, *self.plan.operands, self.plan.output))
+        return sum(info.bytes for info in (self.plan.input, self.plan.weight, *self.plan.operands, self.plan.output))
 
     def empty_output(self):
         """Full of NaN, in the case's layout."""
