@@ -16,7 +16,7 @@ import torch
 from .. import _library
 from . import _chain, _kernel, _reference
 
-_SCHEMA = "(Tensor input, Tensor weight, Tensor[] operands, str text, str layout='', int packed=0) -> Tensor"
+_SCHEMA = "(Tensor input, Tensor weight, Tensor[] operands, str text, str layout, int packed) -> Tensor"
 _OUT_SCHEMA = "(Tensor input, Tensor weight, Tensor[] operands, str text, int packed, Tensor(a!) out) -> ()"
 
 _library_of: Any = torch.library.Library
@@ -69,8 +69,7 @@ def call(
 
 
 def _fake(
-    input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, layout: str = "",
-    packed: int = 0,
+    input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, layout: str, packed: int,
 ) -> torch.Tensor:
     shape = _chain.output_shape(_chain.parse(text, input.dim() - 2), input.shape, weight.shape)
     strides = _kernel.dense_strides(shape, _kernel.result_is_channels_last(input, weight, layout))
@@ -146,8 +145,7 @@ def _autocast(device: str) -> Any:
     keys = torch._C.DispatchKeySet(key)
 
     def cast(
-        input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, layout: str = "",
-        packed: int = 0,
+        input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, layout: str, packed: int,
     ) -> torch.Tensor:
         dtype = torch.get_autocast_dtype(device)
         with torch._C._ExcludeDispatchKeyGuard(keys):

@@ -29,22 +29,22 @@ CALLS = [
 
 def arguments(shape, weight, text, operands, **kind):
     make = lambda s: torch.rand(s, **kind)  # noqa: E731
-    return make(shape), make(weight), [make(s) for s in operands], text
+    return make(shape), make(weight), [make(s) for s in operands], text, "", 0
 
 
 @pytest.mark.parametrize("call", CALLS, ids=[call[2] for call in CALLS])
 @pytest.mark.parametrize("grad", [False, True])
 def test_opcheck(call, grad):
     torch.library.opcheck(_op.conv_transpose, arguments(*call, requires_grad=grad))
-    x, w, operands, text = arguments(*call)
-    out = torch.empty_like(_op.conv_transpose(x, w, operands, text))
+    x, w, operands, text, _, _ = arguments(*call)
+    out = torch.empty_like(_op.conv_transpose(x, w, operands, text, "", 0))
     torch.library.opcheck(_op.conv_transpose_out, (x, w, operands, text, 0, out))
 
 
 def test_opcheck_channels_last():
     x, w = torch.rand(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.rand(3, 4, 3, 3)
-    torch.library.opcheck(_op.conv_transpose, (x, w, [], "stride=2 | relu"))
-    torch.library.opcheck(_op.conv_transpose, (x, w, [], "stride=2 | relu", "channels_first"))
+    torch.library.opcheck(_op.conv_transpose, (x, w, [], "stride=2 | relu", "", 0))
+    torch.library.opcheck(_op.conv_transpose, (x, w, [], "stride=2 | relu", "channels_first", 0))
 
 
 @pytest.mark.parametrize(("name", "text"), OPS, ids=[text for _, text in OPS])
@@ -71,7 +71,7 @@ def test_gradients(name, text):
         tensor.requires_grad_()
 
     def run(x, w, *operands):
-        return _op.conv_transpose(x, w, list(operands), f"stride=2 | {text}")
+        return _op.conv_transpose(x, w, list(operands), f"stride=2 | {text}", "", 0)
 
     torch.testing.assert_close(run(x, w, *operands), _reference.run(x, w, operands, call))
     assert torch.autograd.gradcheck(run, (x, w, *operands), atol=1e-6)
