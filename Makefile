@@ -8,34 +8,56 @@ NVCC := $(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 DEMO := $(if $(and $(NVCC),$(wildcard /dev/nvidia[0-9]*)),cuda,release)
 # The CUDA build has all that the plain one has.
 TESTED := $(if $(NVCC),cuda,release)
+PYTHON_PARTS = -DCONVT_PYTHON=ON -DCONVT_TORCH_PYTHON=$(CURDIR)/.venv/bin/python
 CONFIGURE = cmake --preset $(1) $(if $(CONVT_WERROR),-DCONVT_WERROR=$(CONVT_WERROR))
 SOURCES = git ls-files -z --cached --others --exclude-standard -- '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh'
 export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: build demo test test-gpu sanitize-gpu bench bench-gpu install format lint tidy clean help need-nvcc
+.PHONY: build demo wheel test test-arm test-python-full test-gpu sanitize-gpu bench bench-gpu install format lint tidy \
+        clean help need-nvcc
 
 build: ## build build/release/libconvt.so and build/release/convt (the default)
 	$(call CONFIGURE,release)
 	cmake --build --preset release --target convt convt_cli
 
-demo: ## install what the build needs, build, and run the five problems at reduced sizes; on a GPU where there is one
+demo: ## install what the build needs, build, and check and time the five problems; on a GPU where there is one
 	tools/packages demo
 	$(call CONFIGURE,$(DEMO))
 	cmake --build --preset $(DEMO) --target convt convt_cli
 	build/$(DEMO)/convt demo
 
+wheel: ## build the Python package into build/dist, check it, and try it in an environment of its own
+	tools/packages wheel
+	tools/wheel $(WHEEL_OPTIONS)
+
 test: ## install what the tests need, build and run them; where nvcc is found, of the CUDA build
 	tools/packages test
 	tools/packages python
-	$(call CONFIGURE,$(TESTED)) -DCONVT_TESTS=ON
+	$(call CONFIGURE,$(TESTED)) -DCONVT_TESTS=ON $(PYTHON_PARTS)
 	cmake --build --preset $(TESTED)
 	ctest --preset $(TESTED)
+
+test-arm: ## build for 64-bit Arm by a cross compiler, and check random cases on NEON under qemu
+	tools/packages arm
+	$(call CONFIGURE,aarch64)
+	cmake --build --preset aarch64 --target convt convt_cli
+	CONVT_ISA=neon qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/convt verify --cases 1500 --seed 1
+
+test-python-full: ## every test of the Python package, on the newest PyTorch and on 2.11
+	tools/packages test
+	tools/packages python
+	tools/packages torch-2.11
+	$(call CONFIGURE,release) -DCONVT_CUDA=OFF $(PYTHON_PARTS)
+	cmake --build --preset release --target convt convt_cli convt_python
+	tests/python/run --full build/release
+	CONVT_VENV=.venv-torch-2.11 tests/python/run --full build/release
 
 test-gpu: need-nvcc ## the CUDA build's tests on a GPU; each says that it was skipped where there is none
 	tools/packages test
 	$(call CONFIGURE,cuda) -DCONVT_TESTS=ON
 	cmake --build --preset cuda --target convt_cli convt_gpu_tests
 	ctest --preset cuda --label-regex gpu
+	tests/python/run --gpu build/cuda || [ $$? = 77 ]
 
 sanitize-gpu: need-nvcc ## some of them under compute-sanitizer
 	tools/packages test
@@ -47,6 +69,7 @@ bench: ## install the peers, build, check and time against them; RECORD=1 renews
 	tools/packages bench
 	$(MAKE) build
 	.venv/bin/python bench/cpu.py $(if $(RECORD),--record)
+	.venv/bin/python bench/python_calls.py
 
 bench-gpu: need-nvcc ## the same on a GPU, against PyTorch; RECORD=1 renews docs/performance.md
 	tools/packages bench

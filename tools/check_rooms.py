@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ["include/convt", "src/base", "src/epilogue", "src/problem", "src/plan", "src/reference", "src/cpu",
          "src/cuda", "src/backends", "src/capi"]
 # These speak the public API: they may include it and their own headers, nothing else of convt.
-DOORS = ["cli", "examples"]
+DOORS = ["cli", "examples", "python/torch_ext"]
 
 GENERATED = {"convt_ops_includes.hpp": "src/epilogue"}
 SUFFIXES = {".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".inc", ".def"}

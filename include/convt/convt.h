@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define CONVT_VERSION_MAJOR 0
-#define CONVT_VERSION_MINOR 1
+#define CONVT_VERSION_MINOR 2
 #define CONVT_VERSION_PATCH 0
 
 #if defined(__GNUC__) || defined(__clang__)

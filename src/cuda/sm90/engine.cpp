@@ -94,7 +94,7 @@ Tiling best_tiling(const std::shared_ptr<const Program>& program, Geometry geome
   return tiling;
 }
 
-class Sm90Engine : public Engine {
+class Sm90Engine final : public Engine {
  public:
   std::string_view name() const override { return "cuda-sm90"; }
 
@@ -102,6 +102,7 @@ class Sm90Engine : public Engine {
     Candidate none;
     none.name = name();
     none.rejection = cuda::generic::why_unusable(request.location);
+    if (none.rejection.empty()) none.rejection = reaches_too_far(request.program->convolution);
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
     if (device.major != 9 || device.minor != 0) {
@@ -170,7 +171,7 @@ class Sm90Engine : public Engine {
 }  // namespace
 
 const Engine& cuda_sm90_engine() {
-  static const Sm90Engine engine;
+  static constinit const Sm90Engine engine;
   return engine;
 }
 

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transposed convolutions of arrays, with the arguments of torch.nn.functional and a chain of operations behind."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Union
+
+from . import _arrays
+from ._arrays import View
+from ._library import DTYPES, LAYOUTS, PRECISIONS, ConvtError, Problem
+from ._op import Array, Op
+from ._plan import Plan
+
+Sizes = Union[int, Sequence[int]]
+Epilogue = Union[str, Op, Iterable[Union[str, Op]]]
+
+_MAX_SIZE = 2**63
+_KEPT_PLANS = 256  # a plan is made in some 0.1 ms and takes some 10 kB
+
+
+def conv_transpose1d(
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+    *,
+    epilogue: Epilogue = (),
+    operands: Sequence[Array] = (),
+    precision: str | None = None,
+    out: Any = None,
+) -> Any:
+    """A transposed convolution over (N, C, W), and a chain of operations on its result; see conv_transpose2d().
+
+    >>> x = np.array([[[1, 2, 3]]], np.float32)
+    >>> w = np.array([[[1, 10]]], np.float32)
+    >>> convt.conv_transpose1d(x, w, stride=2)
+    array([[[ 1., 10.,  2., 20.,  3., 30.]]], dtype=float32)
+    """
+    sizes = stride, padding, output_padding, dilation
+    return _convolve(1, input, weight, bias, sizes, groups, epilogue, operands, precision, out)
+
+
+def conv_transpose2d(
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+    *,
+    epilogue: Epilogue = (),
+    operands: Sequence[Array] = (),
+    precision: str | None = None,
+    out: Any = None,
+) -> Any:
+    """A transposed convolution over (N, C, H, W), and a chain of operations on its result.
+
+    Arguments are those of torch.nn.functional.conv_transpose2d; the input may also be (C, H, W). `epilogue` is one
+    operation or several, objects of convt.ops or text, in the order in which they run. Operations that are text take
+    their tensors from `operands`.
+
+    >>> x = np.ones((1, 2, 4, 4), np.float32)
+    >>> w = np.ones((2, 8, 2, 2), np.float32)
+    >>> skip = np.full((1, 8, 8, 8), -1.5, np.float32)
+    >>> y = convt.conv_transpose2d(x, w, stride=2, epilogue=[convt.ops.add(skip), "relu"])
+    >>> y.shape, float(y[0, 0, 0, 0])
+    ((1, 8, 8, 8), 0.5)
+    >>> convt.conv_transpose2d(x, w, stride=2, epilogue="global_avg_pool | max").shape
+    (1, 1, 1, 1)
+
+    Arrays are float32, float64, float16 or bfloat16, all of the same type, but operands may be float32 always.
+    `precision` is "ieee" (the default), or "tf32": float32 products may then be computed in TF32. An input that is
+    channels-last in memory gives a result that is; other strides are copied. `out` takes the result: it must be
+    contiguous, or channels-last without gaps.
+    """
+    sizes = stride, padding, output_padding, dilation
+    return _convolve(2, input, weight, bias, sizes, groups, epilogue, operands, precision, out)
+
+
+def conv_transpose3d(
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+    *,
+    epilogue: Epilogue = (),
+    operands: Sequence[Array] = (),
+    precision: str | None = None,
+    out: Any = None,
+) -> Any:
+    """A transposed convolution over (N, C, D, H, W), and a chain of operations on its result; see conv_transpose2d().
+
+    >>> x, w = np.ones((1, 2, 3, 4, 4), np.float32), np.ones((2, 8, 2, 2, 2), np.float32)
+    >>> bias = np.zeros(8, np.float32)
+    >>> y = convt.conv_transpose3d(x, w, bias, stride=2, epilogue=[convt.ops.max_pool(2), convt.ops.gelu()])
+    >>> y.shape
+    (1, 8, 3, 4, 4)
+    """
+    sizes = stride, padding, output_padding, dilation
+    return _convolve(3, input, weight, bias, sizes, groups, epilogue, operands, precision, out)
+
+
+def _convolve(
+    dims: int,
+    input: Array,
+    weight: Array,
+    bias: Array | None,
+    sizes: tuple[Sizes, Sizes, Sizes, Sizes],
+    groups: int,
+    epilogue: Epilogue,
+    operands: Sequence[Array],
+    precision: str | None,
+    out: Any,
+) -> Any:
+    x, w = _arrays.look(input, "input"), _arrays.look(weight, "weight")
+    single = len(x.shape) == dims + 1  # one image, without the batch's axis
+    if single:
+        x = _batched(x)
+    _check(dims, x, w)
+    chain = _chain(bias, epilogue, x.dtype)
+    layout = _arrays.layout_of(x)
+    y = None
+    if out is not None:
+        y = _arrays.look(out, "out")
+        if single:
+            y = _batched(y)
+        output_layout = _output_layout(y, layout)
+    else:
+        output_layout = layout
+    stride, padding, output_padding, dilation = sizes
+    plan = _plan(
+        dims, x.dtype, layout, output_layout, precision or "ieee", x.device, x.shape, w.shape, groups,
+        _sizes(dims, "stride", stride), _sizes(dims, "padding", padding),
+        _sizes(dims, "output_padding", output_padding), _sizes(dims, "dilation", dilation), chain.text)
+    x, w = _arrays.laid(x, layout, "input"), _arrays.laid(w, "channels_first", "weight")
+    given = _operands(plan, chain, operands)
+    result = plan._run(input, x, w, given, out, y, 0)
+    return result[0] if single and out is None else result
+
+
+def _batched(view: View) -> View:
+    strides = None if view.strides is None else (0, *view.strides)
+    return view._replace(shape=(1, *view.shape), strides=strides)
+
+
+def _check(dims: int, x: View, w: View) -> None:
+    """What a plan cannot: it is made from the arrays' own shapes."""
+    if len(x.shape) != dims + 2:
+        axes = ", ".join("DHW"[3 - dims :])
+        raise ConvtError(f"input: expected shape (N, C, {axes}) or (C, {axes}) (got {x.shape})")
+    if len(w.shape) != dims + 2:
+        raise ConvtError(f"weight: expected {dims + 2} axes, in_channels, out_channels/groups and the kernel's sizes "
+                         f"(got shape {w.shape})")
+    if x.dtype == _arrays.BFLOAT16_BITS:
+        raise ConvtError("input: element type uint16 is none of float32, float64, float16 and bfloat16; for bfloat16 "
+                         "kept as uint16, use a Plan")
+    if w.dtype != x.dtype:
+        raise ConvtError(f"weight: expected {x.dtype} elements, as the input has (got {w.dtype})")
+    if w.shape[0] != x.shape[1]:
+        raise ConvtError(f"weight: expected {x.shape[1]} in_channels, as the input has (got {w.shape[0]})")
+
+
+def _output_layout(y: View, preferred: str) -> str:
+    other = LAYOUTS[1 - LAYOUTS.index(preferred)]
+    for layout in (preferred, other):
+        if len(y.shape) > 2 and _arrays.lies(y, layout):
+            return layout
+    raise ConvtError(f"out: must be contiguous or channels-last without gaps (got shape {y.shape} with strides "
+                     f"{y.strides})")
+
+
+def _sizes(dims: int, name: str, value: Sizes) -> tuple[int, ...]:
+    """One size per axis. What sizes are legal is the library's to say, but that they are sizes."""
+    if type(value) is int:
+        sizes: tuple[int, ...] = (value,) * dims
+    elif hasattr(value, "__iter__"):
+        sizes = tuple(value)
+        if len(sizes) == 1:
+            sizes *= dims
+        if len(sizes) != dims:
+            raise ConvtError(f"{name}: expected one size or {dims} (got {len(sizes)})")
+    else:
+        sizes = (operator.index(value),) * dims
+    for size in sizes:
+        if type(size) is not int:
+            return _sizes(dims, name, [operator.index(size) for size in sizes])
+        if not 0 <= size < _MAX_SIZE:
+            raise ConvtError(f"{name}: must be at least 0 and below 2^63 (got {size})")
+    return sizes
+
+
+@functools.lru_cache(_KEPT_PLANS)
+def _plan(
+    dims: int,
+    dtype: str,
+    input_layout: str,
+    output_layout: str,
+    precision: str,
+    device: int | None,
+    input: tuple[int, ...],
+    weight: tuple[int, ...],
+    groups: int,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    output_padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+    chain: str,
+) -> Plan:
+    if precision not in PRECISIONS:
+        raise ConvtError(f"precision: expected one of {', '.join(PRECISIONS)} (got {precision})")
+    (groups,) = _sizes(1, "groups", groups)
+    problem = Problem(
+        dims=dims, dtype=DTYPES.index(dtype), input_layout=LAYOUTS.index(input_layout),
+        output_layout=LAYOUTS.index(output_layout), precision=PRECISIONS.index(precision), batch_size=input[0],
+        in_channels=input[1], out_channels=weight[1] * max(groups, 1), groups=groups, input=input[2:], kernel=weight[2:],
+        stride=stride, padding=padding, output_padding=output_padding, dilation=dilation, chain=chain.encode())
+    return Plan(problem, device="cpu" if device is None else f"cuda:{device}")
+
+
+# ---- chains
+
+
+class _Chain(NamedTuple):
+    text: str
+    carried: dict[int, Iterator[Array]]  # the operands that came with the operation at that position
+
+
+_NOTHING: dict[int, Iterator[Array]] = {}
+
+
+def _chain(bias: Array | None, epilogue: Epilogue, dtype: str) -> _Chain:
+    if bias is None and isinstance(epilogue, str):
+        return _Chain(epilogue, _NOTHING)
+    parts: list[str | Op] = [] if bias is None else [Op("bias", (), (bias,), follows=True)]
+    parts.extend((epilogue,) if isinstance(epilogue, (str, Op)) else epilogue)
+    texts: list[str] = []
+    carried = {}
+    position = 0
+    for part in parts:
+        if isinstance(part, Op):
+            if part.operands:
+                carried[position] = iter(part.operands)
+            texts.append(part.text_for(dtype == "f32" or not part.operands or not _is_f32(part.operands[0])))
+            position += 1
+        elif isinstance(part, str):
+            if part.strip():
+                texts.append(part)
+                position += part.count("|") + 1
+        else:
+            raise TypeError(f"epilogue: expected operations of convt.ops or text (got {type(part).__name__})")
+    return _Chain(" | ".join(texts), carried)
+
+
+def _is_f32(array: Array) -> bool:
+    return _arrays.look(array, "operand").dtype == "f32"
+
+
+def _operands(plan: Plan, chain: _Chain, operands: Sequence[Array]) -> list[View]:
+    """Views of the plan's operands: those that came with an operation, and for the others those given."""
+    if not plan.operands and not operands:
+        return []
+    rest = iter(operands)
+    views, used = [], 0
+    for info in plan.operands:
+        source = chain.carried.get(info.stage)
+        array = next(rest if source is None else source, None)
+        if array is None:
+            raise ConvtError(f"operands: {info.name} is missing: give it to its operation of convt.ops, or here")
+        used += source is None
+        views.append(plan._read(array, info, info.name, 0))
+    if used != len(operands):
+        raise ConvtError(f"operands: expected {used}, those of operations that are text (got {len(operands)})")
+    return views

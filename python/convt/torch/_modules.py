@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.nn's modules as operations of a chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from .compile.values import written
+
+# What a module is now: texts of its ops and their tensors, or why it is none.
+Spelled = tuple[list[str], list[torch.Tensor]] | str
+
+
+def _affine(module: Any, words: list[str], name: str, statistics: tuple[torch.Tensor, ...] = ()) -> Spelled:
+    weight, bias = module.weight, module.bias
+    if weight is None and bias is not None:
+        return "it has a bias and no weight"
+    operands = [*statistics]
+    if weight is not None:
+        words.append("affine")
+        operands += [weight, bias if bias is not None else torch.zeros_like(weight)]
+    if module.eps != 1e-5:
+        words.append(f"eps={written(module.eps)}")
+    return [f"{name}({', '.join(words)})" if words else name], operands
+
+
+def _batch_norm(module: Any) -> Spelled:
+    if module.training or module.running_mean is None:
+        return "it normalises by the batch's own statistics"
+    return _affine(module, [], "batch_norm", (module.running_mean, module.running_var))
+
+
+def _instance_norm(module: Any) -> Spelled:
+    if module.running_mean is not None:
+        return "it updates running statistics" if module.training else _affine(
+            module, [], "batch_norm", (module.running_mean, module.running_var))
+    return _affine(module, [], "instance_norm")
+
+
+def _group_norm(module: Any) -> Spelled:
+    return _affine(module, [str(module.num_groups)], "group_norm")
+
+
+def _layer_norm(module: Any) -> Spelled:
+    return _affine(module, [f"trailing={len(module.normalized_shape)}"], "layer_norm")
+
+
+def _sizes(value: Any) -> str:
+    return str(value) if isinstance(value, int) else "x".join(map(str, value))
+
+
+def _pool(name: str) -> Callable[[Any], Spelled]:
+    def spelling(module: Any) -> Spelled:
+        if getattr(module, "return_indices", False) or getattr(module, "divisor_override", None) is not None:
+            return "it has indices or a divisor of its own"
+        if set(_sizes(getattr(module, "dilation", 1)).split("x")) != {"1"}:
+            return "it has dilation"
+        words = [_sizes(module.kernel_size), f"stride={_sizes(module.stride)}", f"padding={_sizes(module.padding)}"]
+        if module.ceil_mode:
+            words.append("ceil")
+        if not getattr(module, "count_include_pad", True):
+            words.append("count_include_pad=false")
+        return [f"{name}({', '.join(words)})"], []
+
+    return spelling
+
+
+def _adaptive(module: Any) -> Spelled:
+    size = module.output_size
+    one = set(size) == {1} if isinstance(size, (tuple, list)) else size == 1
+    return (["global_avg_pool"], []) if one else "it pools to more than one element"
+
+
+def _dropout(module: Any) -> Spelled:
+    return "it is active" if module.training and module.p > 0 else ([], [])
+
+
+def _text(make: Callable[[Any], str]) -> Callable[[Any], Spelled]:
+    return lambda module: ([make(module)], [])
+
+
+def _softmax(module: Any) -> Spelled:
+    return (["softmax"], []) if module.dim == 1 else "it is not over channels"
+
+
+MODULES: dict[type[nn.Module], Callable[[Any], Spelled]] = {
+    nn.Identity: lambda module: ([], []),
+    nn.ReLU: _text(lambda module: "relu"),
+    nn.ReLU6: _text(lambda module: "clamp(0, 6)"),
+    nn.LeakyReLU: _text(lambda module: f"leaky_relu({written(module.negative_slope)})"),
+    nn.ELU: _text(lambda module: f"elu({written(module.alpha)})"),
+    nn.GELU: _text(lambda module: "gelu(tanh)" if module.approximate == "tanh" else "gelu"),
+    nn.SiLU: _text(lambda module: "silu"),
+    nn.Sigmoid: _text(lambda module: "sigmoid"),
+    nn.Tanh: _text(lambda module: "tanh"),
+    nn.Hardtanh: _text(lambda module: f"hardtanh({written(module.min_val)}, {written(module.max_val)})"),
+    nn.Hardswish: _text(lambda module: "hardswish"),
+    nn.Hardsigmoid: _text(lambda module: "hardsigmoid"),
+    nn.Mish: _text(lambda module: "mish"),
+    nn.Softplus: _text(lambda module: f"softplus({written(module.beta)}, {written(module.threshold)})"),
+    nn.Softmax: _softmax,
+    nn.Softmax2d: _text(lambda module: "softmax"),
+    nn.LayerNorm: _layer_norm,
+    nn.GroupNorm: _group_norm,
+    **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _batch_norm),
+    **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), _instance_norm),
+    **dict.fromkeys((nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d), _pool("max_pool")),
+    **dict.fromkeys((nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d), _pool("avg_pool")),
+    **dict.fromkeys((nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d), _adaptive),
+    **dict.fromkeys((nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout), _dropout),
+}
+
+
+def spelled(module: nn.Module) -> Spelled:
+    """A module in the vocabulary, in the state it is in; modules derived from torch.nn's may do something else."""
+    spelling = MODULES.get(type(module))
+    return "the vocabulary has no such module" if spelling is None else spelling(module)
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether something else listens to a module's calls."""
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(module, name, None) for name in names) or "forward" in module.__dict__

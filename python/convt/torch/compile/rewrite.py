@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pass over a captured graph: every transposed convolution with its chain becomes one call of convt's operator."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import torch
+from torch.fx import Graph, Node
+
+from .. import _chain, _op
+from .._functional import float32_precision
+from .options import Options
+from .rules import Decision, decide
+from .values import tensor_of
+from .walker import Chain, Walk, best, is_transposed_convolution, walk
+
+log = logging.getLogger("convt.torch")
+
+
+@dataclasses.dataclass
+class Found:
+    """A transposed convolution of a model, and what became of it."""
+
+    convolution: str  #: its name in the graph
+    where: str  #: the module it comes from, or the line
+    taken: bool
+    text: str  #: the fused call: the convolution's fields and the chain
+    ops: tuple[str, ...]  #: the chain that was taken
+    found: tuple[str, ...]  #: the chain that could have been
+    ended_by: str  #: the operation behind the longest chain
+    reason: str  #: why the chain ends there, or why nothing was taken
+
+    def __str__(self) -> str:
+        head = f"{self.convolution}{f' ({self.where})' if self.where else ''}: "
+        if not self.taken:
+            return head + f"left: {self.reason}"
+        return head + f"taken: {' | '.join(('conv_transpose', *self.ops))}; ends: " + (
+            f"{self.ended_by}: {self.reason}" if self.ended_by else self.reason)
+
+
+def _where(node: Node) -> str:
+    stack = node.meta.get("nn_module_stack")
+    if stack:
+        path, kind = list(stack.values())[-1][:2]
+        name = kind if isinstance(kind, str) else kind.__name__
+        return f"{path}: {name.rpartition('.')[2]}"
+    return ""
+
+
+def _to(graph: Graph, node: Node, dtype: torch.dtype) -> Node:
+    tensor = tensor_of(node)
+    if tensor is None or tensor.dtype == dtype:
+        return node
+    cast = graph.call_method("to", (node, dtype))
+    cast.meta["example_value"] = tensor.to(dtype)
+    return cast
+
+
+def _view(graph: Graph, call: Node, chain: Chain) -> Node:
+    """The call's result (N, C, space...) with the axes that the graph expects."""
+    running = chain.running
+    dropped = [axis for axis in range(running.rank) if axis not in running.axes]
+    if dropped:
+        call = graph.call_function(torch.squeeze, (call, tuple(dropped)))
+    left = sorted(running.axes)
+    order = tuple(left.index(axis) for axis in running.axes)
+    if order != tuple(range(len(order))):
+        call = graph.call_function(torch.permute, (call, order))
+    return call
+
+
+def _text(walked: Walk, chain: Chain) -> str:
+    """The fused call's text."""
+    convolution = walked.convolution
+    tensor = chain.running.tensor
+    precision = float32_precision(tensor.device) if tensor.dtype == torch.float32 else "ieee"
+    return _chain.fields(
+        convolution.stride, convolution.padding, convolution.output_padding, convolution.groups, convolution.dilation,
+        precision, chain.text)
+
+
+def _replace(graph: Graph, walked: Walk, chain: Chain) -> str:
+    """Puts the fused call in the place of a chain's last node; answers its text."""
+    convolution = walked.convolution
+    dtype = chain.running.tensor.dtype
+    text = _text(walked, chain)
+    last = chain.running.node
+    with graph.inserting_before(last):
+        # Explicit casts, where autocast made them: the call's own type then does not depend on where it stands.
+        input = _to(graph, convolution.input, dtype)
+        weight = _to(graph, convolution.weight, dtype)
+        operands = [
+            operand.make(graph, operand.node) if operand.make else operand.node for operand in chain.operands
+        ]
+        call = graph.call_function(_op.conv_transpose, (input, weight, operands, text, chain.layout, 0))
+        result = _view(graph, call, chain)
+    call.meta.update({key: last.meta[key] for key in ("nn_module_stack", "stack_trace", "source_fn_stack")
+                      if key in last.meta})
+    result.meta["example_value"] = chain.running.tensor
+    last.replace_all_uses_with(result)
+    for node in sorted(chain.taken, key=list(graph.nodes).index, reverse=True):
+        if not node.users:
+            graph.erase_node(node)
+    return text
+
+
+def _one(graph: Graph, node: Node, options: Options) -> Found:
+    where = _where(node)
+    walked = walk(node)
+    if isinstance(walked, str):
+        return Found(node.name, where, False, "", (), (), "", walked)
+    if not walked.chains:
+        return Found(node.name, where, False, "", (), (), "", "its result lies in memory in neither layout")
+    longest = walked.chains[-1].ops
+    first_refusal: list[Decision] = []
+
+    def accepts(chain: Chain) -> bool:
+        decision = decide(walked.convolution, chain, _text(walked, chain), options)
+        if not decision.take:
+            first_refusal.append(decision)
+        return decision.take
+
+    chain = best(walked, accepts)
+    if chain is None:
+        return Found(node.name, where, False, "", (), longest, walked.ended_by, first_refusal[0].reason)
+    ended_by, reason = walked.ended_by, walked.reason
+    if first_refusal:
+        ended_by, reason = "", first_refusal[0].reason
+    name = node.name
+    text = _replace(graph, walked, chain)
+    return Found(name, where, True, text, chain.ops, longest, ended_by, reason)
+
+
+def rewrite(graph: Graph, options: Options = Options()) -> list[Found]:
+    """Fuses what it can in a graph, and says what it found. What is not understood is left as it was."""
+    report = []
+    for node in list(graph.nodes):
+        if node.graph is not graph or not is_transposed_convolution(node):
+            continue
+        name = node.name
+        try:
+            report.append(_one(graph, node, options))
+        except Exception as error:  # a model must not fail because of what it could have gained
+            log.warning("convt: left %s alone: %s: %s", name, type(error).__name__, error)
+            report.append(Found(name, "", False, "", (), (), "", f"{type(error).__name__}: {error}"))
+    return report

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a chain is taken: by rules made from measurements, which docs/python.md records.
+
+The rules look at the sizes with which the graph was captured, and at nothing that changes between runs: the same model is
+compiled to the same code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+from typing import Any
+
+import torch
+
+from ... import _library
+from ..._plan import Plan
+from .. import _chain, _kernel, _op, _reference
+from .options import Options
+from .values import hint, tensor_of
+from .walker import Chain, Convolution
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    take: bool
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+    """A call with the sizes of the time when it was captured."""
+
+    input: tuple[int, ...]
+    weight: tuple[int, ...]
+    text: str
+    dtype: torch.dtype
+    device: torch.device
+    input_layout: str
+    layout: str
+
+    @property
+    def parsed(self) -> _chain.Call:
+        return _chain.parse(self.text, len(self.input) - 2)
+
+    @property
+    def positions(self) -> int:
+        """Products that each weight is used for."""
+        return self.input[0] * math.prod(self.input[2:])
+
+    @property
+    def weights(self) -> int:
+        return math.prod(self.weight)
+
+    @property
+    def problem(self) -> str:
+        channels = f"{self.input[1]}->{self.weight[1] * self.parsed.groups}"
+        return (
+            f"conv_transpose{len(self.input) - 2}d dtype={_kernel.DTYPES[self.dtype]} "
+            f"layout={self.input_layout}->{self.layout} batch={self.input[0]} channels={channels} "
+            f"input={'x'.join(map(str, self.input[2:]))} kernel={'x'.join(map(str, self.weight[2:]))} {self.text}")
+
+
+def _layer(convolution: Convolution, chain: Chain, text: str) -> Layer:
+    input, weight = tensor_of(convolution.input), tensor_of(convolution.weight)
+    assert input is not None and weight is not None
+    last = _kernel.suggests_channels_last(input) if all(isinstance(size, int) for size in input.shape) else False
+    return Layer(
+        tuple(map(hint, input.shape)), tuple(map(hint, weight.shape)), text, chain.running.tensor.dtype,
+        chain.running.tensor.device, _library.LAYOUTS[last], chain.layout)
+
+
+def decide(convolution: Convolution, chain: Chain, text: str, options: Options) -> Decision:
+    """Whether a chain is taken, and if not, why."""
+    layer = _layer(convolution, chain, text)
+    # Whatever the library would refuse at run time, it refuses here.
+    try:
+        device = str(layer.device) if layer.device.index is not None else layer.device.type
+        plan = Plan(layer.problem, device=device)
+    except _library.ConvtError as error:
+        return Decision(False, f"the library refuses it: {error}")
+    if options.take == "always":
+        return Decision(True)
+    if options.take == "measure":
+        return _measured(layer)
+    if layer.device.type == "cuda":
+        return _on_gpu(layer, plan.engine)
+    return _on_cpu(layer, plan.engine)
+
+
+# ---- the CPU
+
+_NORMS = ("layer_norm", "group_norm", "instance_norm", "batch_norm")
+
+
+@functools.cache
+def _has_matrix_units() -> bool:
+    """Whether PyTorch multiplies bfloat16 and float16 in AMX there."""
+    return bool(getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)())
+
+
+def machine() -> tuple[Any, ...]:
+    """What the rules know of the machine: part of the key of what was compiled by them."""
+    capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else ()
+    return (_has_matrix_units(), *capability)
+
+
+def _on_cpu(layer: Layer, engine: str) -> Decision:
+    if engine != "cpu":
+        return Decision(False, f"only the engine {engine} takes it")
+    ops = [op for op in layer.parsed.chain if op.name != "bias"]
+    if layer.positions * layer.weights < 300_000 and len(ops) < 3:
+        return Decision(False, "tiny: the call costs more than it saves")
+    # Weights are packed in every call, each for as few products as there are positions.
+    if layer.positions < 32 and layer.weights > 65536:
+        return Decision(False, "few positions for many weights, which are packed in every call")
+    if layer.dtype in (torch.bfloat16, torch.float16) and _has_matrix_units() and layer.parsed.groups == 1:
+        if not any(op.name in _NORMS for op in ops):
+            return Decision(False, "PyTorch multiplies 16-bit floats in AMX, which convt does not use yet")
+    return Decision(True)
+
+
+# ---- GPUs: what the Hopper engine runs fast
+
+_FAST_OPS = ("bias", "relu", "gelu", "batch_norm")
+
+
+def _is_fast(op: _chain.Op) -> bool:
+    if op.name in _FAST_OPS:
+        return True
+    if op.name == "layer_norm":
+        return bool(op.parameters["channels"])
+    if op.name in ("add", "mul"):
+        return isinstance(op.parameters["other"], (int, float))
+    return op.name in ("max_pool", "avg_pool") and op.parameters["size"] in (2, 3) and not (
+        op.parameters["stride"] or op.parameters["padding"])
+
+
+def _on_gpu(layer: Layer, engine: str) -> Decision:
+    if engine != "cuda-sm90":
+        return Decision(False, f"only the engine {engine} takes it")
+    slow = [op.name for op in layer.parsed.chain if not _is_fast(op)]
+    # The chain of conv-transpose3d-max-max-sum may end with a sum.
+    if slow and not (slow == ["sum"] and layer.parsed.chain[-1].name == "sum" and len(layer.input) == 5):
+        return Decision(False, f"{slow[0]} is slow on a GPU today")
+    dims = len(layer.input) - 2
+    call = layer.parsed
+    moderate = (
+        dims >= 2 and call.groups == 1 and set(call.dilation) == {1} and max(call.stride) <= 2
+        and all(3 <= size <= 7 for size in layer.weight[2:])
+        and 16 <= layer.input[1] <= 128 and 16 <= layer.weight[1] <= 128)
+    if not moderate:
+        return Decision(False, "such layers are slow on a GPU today: channels, kernel, stride or groups")
+    if layer.positions * layer.weights < 2e9:
+        return Decision(False, "too small for a GPU")
+    return Decision(True)
+
+
+# ---- measurement, on request
+
+
+def _measured(layer: Layer) -> Decision:
+    """Against PyTorch's own operations, uncompiled, on random numbers."""
+    def random(shape: tuple[int, ...], dtype: torch.dtype = layer.dtype) -> torch.Tensor:
+        return torch.rand(shape, device=layer.device).to(dtype)
+
+    device = str(layer.device) if layer.device.index is not None else layer.device.type
+    infos = Plan(layer.problem, device=device).operands
+    dtypes = {name: dtype for dtype, name in _kernel.DTYPES.items()}
+    operands = [random(info.shape, dtypes[info.dtype]) for info in infos]
+    input, weight = random(layer.input), random(layer.weight)
+
+    def ours() -> None:
+        _op.call(input, weight, operands, layer.text, layer.layout)
+
+    def theirs() -> None:
+        _reference.run(input, weight, operands, layer.parsed)
+
+    times = []
+    with torch.no_grad():
+        for function in (ours, theirs):
+            function()
+            best = math.inf
+            for _ in range(5):
+                _wait(layer.device)
+                start = time.perf_counter()
+                function()
+                _wait(layer.device)
+                best = min(best, time.perf_counter() - start)
+            times.append(best)
+    if times[0] <= times[1]:
+        return Decision(True)
+    return Decision(False, f"measured: {times[0] * 1e6:.0f} us, and {times[1] * 1e6:.0f} us by PyTorch")
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Additions, subtractions, multiplications and divisions: by numbers, values per channel and whole tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from .names import MISSING, bind, first
+from .steps import Operand, Running, Step
+from .values import number, same, same_shape, tensor_of, written
+
+
+def combined(name: str) -> Callable[[Running, Node], Step | str]:
+    """The spelling of add, sub, mul, div and rsub."""
+
+    def spelling(running: Running, node: Node) -> Step | str:
+        given = bind(node, "other", alpha=1)
+        if given is None or given["other"] is MISSING:
+            return "its arguments are not understood"
+        left, right = first(node), given["other"]
+        if left is running.node and right is running.node:
+            return "combines the value with itself"
+        alpha = number(given["alpha"])
+        if alpha is None:
+            return "alpha is no constant number"
+        turned = left is not running.node  # the value is the second term
+        other = left if turned else right
+        if name == "rsub":
+            turned = not turned
+        op = "sub" if name == "rsub" else name
+        if alpha != 1:
+            return _scaled(op, turned, number(other), alpha, node)
+        return _combined(running, node, op, other, turned)
+
+    return spelling
+
+
+def _scaled(op: str, turned: bool, value: float | None, alpha: float, node: Node) -> Step | str:
+    if value is None or op not in ("add", "sub") or turned:
+        return "alpha is not 1"
+    return Step(node, (f"{op}({written(value * alpha)})",))
+
+
+def _combined(running: Running, node: Node, op: str, other: Any, turned: bool) -> Step | str:
+    before: tuple[str, ...] = ()
+    if turned and op == "sub":  # a - x is a + (-x)
+        before, op = ("mul(-1)",), "add"
+    elif turned and op == "div":
+        return "the value divides"
+    value = number(other)
+    if value is not None:
+        return Step(node, (*before, f"{op}({written(value)})"))
+    tensor = tensor_of(other)
+    result = tensor_of(node)
+    if tensor is None or result is None:
+        return "the other term is neither a number nor a tensor"
+    if not same_shape(result.shape, running.tensor.shape):
+        return "the other term makes the value larger"
+    found = term(running, other, tensor)
+    if isinstance(found, str):
+        return found
+    word, operand, f32 = found
+    return Step(node, (*before, f"{op}({word}{', dtype=f32' if f32 else ''})"), (operand,))
+
+
+def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Operand, bool] | str:
+    """A tensor as the second term: its word, the operand, and whether that is float32 beside another type."""
+    dtype = running.tensor.dtype
+    if tensor.device != running.tensor.device and tensor.dim() > 0:
+        return "the other term is on another device"
+    shape = (1,) * (len(running.axes) - tensor.dim()) + tuple(tensor.shape)
+    busy = [axis for axis, size in zip(running.axes, shape) if not same(size, 1)]
+    if not busy:
+        if tensor.device != running.tensor.device:
+            return "the other term is on another device"
+        return "channel", Operand(node, _spread(running.channels, dtype, tensor)), dtype != torch.float32 and (
+            dtype != torch.float64)
+    if tensor.dtype not in (dtype, torch.float32):
+        return "the other term is of another type"
+    f32 = tensor.dtype != dtype
+    if busy == [1]:
+        return "channel", Operand(node), f32
+    if not running.plain or not same_shape(shape, running.tensor.shape):
+        return "the other term is neither per channel nor a whole tensor"
+    return "tensor", Operand(node), f32
+
+
+def _spread(channels: Any, dtype: torch.dtype, tensor: torch.Tensor) -> Callable[[Graph, Node], Node]:
+    """One element, for every channel."""
+    wanted = torch.float64 if dtype == torch.float64 else torch.float32
+
+    def make(graph: Graph, node: Node) -> Node:
+        if tensor.dtype != wanted:
+            node = graph.call_method("to", (node, wanted))
+        flat = graph.call_method("reshape", (node, (1,)))
+        return graph.call_method("expand", (flat, (int(channels),)))
+
+    return make
+
+
+def limits(node: Node, least: Any, most: Any) -> Step | str:
+    """clamp, with constant numbers."""
+    words = []
+    for word, value in (("min", least), ("max", most)):
+        if value is None:
+            continue
+        limit = number(value)
+        if limit is None:
+            return "a limit is no constant number"
+        words.append(f"{word}={written(limit)}")
+    return Step(node, (f"clamp({', '.join(words)})",)) if words else "clamps to nothing"

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks from a transposed convolution along its result's uses, and takes operations while the vocabulary has them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .._kernel import DTYPES, dense_strides
+from .aliases import roots, writer_between
+from .diamonds import diamond
+from .names import bind, first, name_of, writes_in_place
+from .spellings import SPELLINGS
+from .steps import Operand, Running, Step
+from .values import same, tensor_of
+
+_CONVOLUTIONS = {f"conv_transpose{dims}d": dims for dims in (1, 2, 3)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Convolution:
+    """A transposed convolution in a graph."""
+
+    node: Node
+    input: Node
+    weight: Node
+    bias: Node | None
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @property
+    def dims(self) -> int:
+        return len(self.stride)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chain:
+    """What a walk found: the ops behind a convolution, up to a place in the graph where they may end."""
+
+    ops: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    running: Running
+    taken: tuple[Node, ...]  # nodes that the fused call stands for, the convolution's among them
+    layout: str
+
+    @property
+    def text(self) -> str:
+        return " | ".join(self.ops)
+
+
+@dataclasses.dataclass
+class Walk:
+    """A walk: the chains it could end with, longest last, and what ended it."""
+
+    convolution: Convolution
+    chains: list[Chain]
+    ended_by: str
+    reason: str
+
+
+def is_transposed_convolution(node: Node) -> bool:
+    name = name_of(node)
+    if name == "convolution":
+        given = bind(node, "weight", "bias", "stride", "padding", "dilation", "transposed", "output_padding", "groups")
+        return given is not None and given["transposed"] is True
+    return name in _CONVOLUTIONS
+
+
+def _axes(value: Any, dims: int) -> tuple[int, ...] | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value,) * dims
+    if isinstance(value, (tuple, list)) and all(isinstance(size, int) for size in value):
+        return tuple(value) * dims if len(value) == 1 else tuple(value) if len(value) == dims else None
+    return None
+
+
+def convolution_of(node: Node) -> Convolution | str:
+    """A node's convolution, or why it is none that can be taken."""
+    name = name_of(node)
+    given = (
+        bind(node, "weight", "bias", "stride", "padding", "dilation", "transposed", "output_padding", "groups")
+        if name == "convolution"
+        else bind(node, "weight", bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)
+    )
+    result = tensor_of(node)
+    if given is None or result is None:
+        return "its arguments are not understood"
+    input, weight, bias = first(node), given["weight"], given["bias"]
+    given_input, given_weight = tensor_of(input), tensor_of(weight)
+    if given_input is None or given_weight is None or (bias is not None and tensor_of(bias) is None):
+        return "its arguments are not understood"
+    dims = result.dim() - 2
+    if given_input.dim() != result.dim() or given_weight.dim() != result.dim() or dims not in (1, 2, 3):
+        return "its input has no batch"
+    if result.dtype not in DTYPES:
+        return f"no transposed convolution of {result.dtype}"
+    if result.device.type not in ("cpu", "cuda"):
+        return f"no transposed convolution on {result.device.type}"
+    if any(type(tensor_of(value)).__name__ in ("DTensor", "SparseTensor") for value in (input, weight)):
+        return "a tensor of another kind"
+    fields = [_axes(given[key], dims) for key in ("stride", "padding", "output_padding", "dilation")]
+    if None in fields or not isinstance(given["groups"], int):
+        return "a parameter is no constant"
+    stride, padding, output_padding, dilation = (field or () for field in fields)
+    return Convolution(
+        node, input, weight, bias, stride, padding, output_padding, dilation, given["groups"])
+
+
+def layout_of(running: Running) -> str | None:
+    """The layout in which the value lies, as (N, C, space...); None where it is neither of the two."""
+    strides = running.tensor.stride()
+    sizes = running.sizes
+    for layout in ("channels_first", "channels_last"):
+        wanted = dense_strides(sizes, layout == "channels_last")
+        if all(
+            same(sizes[axis], 1) or same(strides[position], wanted[axis])
+            for position, axis in enumerate(running.axes)
+        ):
+            return layout
+    return None
+
+
+def _point_later_uses_at(node: Node, value: Node) -> None:
+    """After an operation in place, its argument and its result are one: later uses take the result."""
+    later = False
+    for other in node.graph.nodes:
+        if later and value in other.all_input_nodes:
+            other.replace_input_with(value, node)
+        later = later or other is node
+
+
+def _next(running: Running) -> Step | str:
+    """The step behind the running value, or why there is none."""
+    users = list(running.node.users)
+    for user in users:
+        if writes_in_place(user) and first(user) is running.node and name_of(user) in SPELLINGS:
+            _point_later_uses_at(user, running.node)
+            users = list(running.node.users)
+            break
+    if len(users) > 1:
+        return diamond(running) or f"its result is used {len(users)} times"
+    if not users:
+        return "its result is not used"
+    user = users[0]
+    if user.op == "output":
+        return "it is a result of the graph"
+    spelling = SPELLINGS.get(name_of(user))
+    if spelling is None:
+        return "the vocabulary has no such operation"
+    if user.kwargs.get("out") is not None:
+        return "it writes into a given tensor"
+    return spelling(running, user)
+
+
+def _described(node: Node) -> str:
+    return name_of(node) or str(getattr(node.target, "__name__", node.target))
+
+
+def walk(node: Node) -> Walk | str:
+    """The walk from a transposed convolution, or why it is left."""
+    convolution = convolution_of(node)
+    if isinstance(convolution, str):
+        return convolution
+    result = tensor_of(node)
+    assert result is not None
+    running = Running(node, tuple(range(result.dim())), result.dim())
+    ops: tuple[str, ...] = ()
+    operands: tuple[Operand, ...] = ()
+    if convolution.bias is not None:
+        bias = tensor_of(convolution.bias)
+        assert bias is not None
+        # Under autocast PyTorch rounds a float32 bias to the result's type; convt may take it as it is.
+        if bias.dtype not in (result.dtype, torch.float32):
+            return "its bias is of another type"
+        ops = ("bias" if bias.dtype == result.dtype else "bias(dtype=f32)",)
+        operands = (Operand(convolution.bias),)
+    taken: tuple[Node, ...] = (node,)
+    chains: list[Chain] = []
+    while True:
+        layout = layout_of(running)
+        if layout is not None:
+            chains.append(Chain(ops, operands, running, taken, layout))
+        step = _next(running)
+        if isinstance(step, str):
+            users = list(running.node.users)
+            ended = _described(users[0]) if len(users) == 1 else ""
+            return Walk(convolution, chains, ended, step)
+        after = tensor_of(step.last)
+        if after is None or after.dtype != result.dtype or after.device != result.device:
+            return Walk(convolution, chains, _described(step.last), "the result is of another type")
+        through = {*taken, *step.through, step.last}
+        # The fused call reads at the chain's end what the graph reads along the chain; for gradients it keeps that.
+        read = [value for value in (convolution.input, convolution.weight, convolution.bias) if value is not None]
+        read += [operand.node for operand in (*operands, *step.operands)]
+        memory = set().union(*map(roots, read))
+        writer = writer_between(node, None if result.requires_grad else step.last, through, memory)
+        if writer is not None:
+            reason = f"{_described(writer)} may write into a tensor that is read"
+            return Walk(convolution, chains, _described(step.last), reason)
+        running = Running(step.last, running.axes if step.axes is None else step.axes, running.rank)
+        ops += step.ops
+        operands += step.operands
+        taken += (*step.through, step.last)
+
+
+def best(walk: Walk, accepts: Any) -> Chain | None:
+    """The longest chain that a rule accepts; of those with the same ops, one whose axes are (N, C, space...)."""
+    for count in sorted({len(chain.ops) for chain in walk.chains}, reverse=True):
+        same_ops = [chain for chain in walk.chains if len(chain.ops) == count]
+        if accepts(same_ops[0]):
+            plain = [chain for chain in same_ops if chain.running.plain]
+            return plain[-1] if plain else same_ops[0]
+    return None

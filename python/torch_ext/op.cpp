@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of convt::conv_transpose and convt::conv_transpose_out, whose schemas convt.torch defines.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+
+#include <atomic>
+#include <charconv>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "library.hpp"
+#include "plans.hpp"
+#include "tensors.hpp"
+
+namespace convt_torch {
+
+namespace {
+
+// Both kernels' arguments. `text` has the convolution's fields and the chain, but no sizes: "stride=2 groups=4 | bias".
+struct Call {
+  Tensor input;
+  Tensor weight;
+  std::vector<Tensor> operands;
+  std::string text;
+  std::string layout;  // of the output: "", as PyTorch's convolution chooses it, or its name
+  std::int64_t packed;
+};
+
+void append(std::string& text, std::int64_t number) {
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  text.append(digits, end);
+}
+
+void append_space(std::string& text, const Shape& shape) {
+  for (std::size_t i = 2; i < shape.rank; ++i) {
+    if (i > 2) text += 'x';
+    append(text, shape.size[i]);
+  }
+}
+
+std::int64_t groups_in(std::string_view text) {
+  constexpr std::string_view field = "groups=";
+  const auto at = text.substr(0, text.find('|')).find(field);
+  std::int64_t groups = 1;
+  if (at != text.npos) std::from_chars(text.data() + at + field.size(), text.data() + text.size(), groups);
+  return groups;
+}
+
+// What a plan is for, but for numbers that it is found by later: comparing two of these is cheaper than writing a text.
+struct Signature {
+  Shape input;
+  Shape weight;
+  convt_dtype dtype;
+  convt_layout from;
+  convt_layout to;
+  int device_index;
+  std::int64_t packed;
+  std::string text;
+
+  bool operator==(const Signature&) const = default;
+};
+
+std::string problem_text(const Call& call, const Shape& input, const Shape& weight, convt_layout from,
+                         convt_layout to) {
+  constexpr std::string_view layouts[] = {"channels_first", "channels_last"};
+  std::string text;
+  text.reserve(192 + call.text.size());
+  text += "conv_transpose";
+  append(text, static_cast<std::int64_t>(input.rank) - 2);
+  text += "d dtype=";
+  text += name_of(dtype_of(call.input));
+  if (from != CONVT_CHANNELS_FIRST || to != CONVT_CHANNELS_FIRST) {
+    text += " layout=";
+    text += layouts[from];
+    text += "->";
+    text += layouts[to];
+  }
+  text += " batch=";
+  append(text, input.size[0]);
+  text += " channels=";
+  append(text, input.size[1]);
+  text += "->";
+  append(text, weight.size[1] * groups_in(call.text));
+  text += " input=";
+  append_space(text, input);
+  text += " kernel=";
+  append_space(text, weight);
+  text += ' ';
+  text += call.text;
+  return text;
+}
+
+// libconvt's threads follow torch.set_num_threads().
+void follow_threads() {
+  static std::atomic<std::uint32_t> current{0};
+  const std::uint32_t threads = torch::stable::get_num_threads();
+  if (current.load(std::memory_order_relaxed) == threads) return;
+  check(library().set_num_threads(threads));
+  current.store(threads, std::memory_order_relaxed);
+}
+
+int device_of(const Tensor& tensor) { return tensor.is_cuda() ? tensor.get_device_index() : -1; }
+
+convt_layout output_layout(const Call& call, const Shape& input, const Shape& weight) {
+  if (call.layout == "channels_first") return CONVT_CHANNELS_FIRST;
+  if (call.layout == "channels_last") return CONVT_CHANNELS_LAST;
+  STD_TORCH_CHECK(call.layout.empty(), "convt: layout '", call.layout, "' is neither channels_first nor channels_last");
+  return suggests_channels_last(call.input, input) || suggests_channels_last(call.weight, weight)
+             ? CONVT_CHANNELS_LAST
+             : CONVT_CHANNELS_FIRST;
+}
+
+// Refuses what libconvt cannot see: it is given pointers.
+void check_arguments(const Call& call, const Shape& input, const Shape& weight) {
+  STD_TORCH_CHECK(input.rank >= 3 && weight.rank == input.rank, "convt: input has ", input.rank, " axes and weight ",
+                  weight.rank, "; both have N, C and one to three of space");
+  STD_TORCH_CHECK(weight.size[0] == input.size[1], "convt: weight is for ", weight.size[0],
+                  " input channels, and input has ", input.size[1]);
+  STD_TORCH_CHECK(dtype_of(call.weight) == dtype_of(call.input), "convt: input and weight differ in dtype");
+  const int device = device_of(call.input);
+  bool together = device_of(call.weight) == device;
+  for (const Tensor& operand : call.operands) together = together && device_of(operand) == device;
+  STD_TORCH_CHECK(together, "convt: input, weight and operands are on different devices");
+}
+
+// The operand as the plan takes it.
+Tensor prepared(const Tensor& operand, const convt_tensor_info& info, std::size_t index) {
+  const Shape shape = shape_of(operand);
+  STD_TORCH_CHECK(dtype_of(operand) == info.dtype, "convt: operand ", index, " (", info.name, ") is ",
+                  name_of(dtype_of(operand)), "; the chain takes ", name_of(info.dtype));
+  std::size_t bytes = bytes_of(info.dtype);
+  for (std::size_t i = 0; i < shape.rank; ++i) bytes *= static_cast<std::size_t>(shape.size[i]);
+  bool fits = bytes == info.bytes;
+  // Of one axis, or of one more than one element in each: broadcasting axes of size 1 do not move elements.
+  if (info.rank > 1) {
+    fits = fits && shape.rank == info.rank;
+    for (std::size_t i = 0; fits && i < info.rank; ++i) {
+      fits = static_cast<std::size_t>(shape.size[i]) == info.shape[i];
+    }
+  }
+  STD_TORCH_CHECK(fits, "convt: operand ", index, " (", info.name, ") has ", bytes,
+                  " bytes or axes that differ; the chain takes ", info.bytes, " bytes in ", info.rank, " axes");
+  return dense(operand, shape, info.layout);
+}
+
+// The plan of a call. A thread mostly repeats its last one.
+std::shared_ptr<Plan> plan_of(const Call& call, const Shape& input, const Shape& weight_shape, convt_layout from,
+                              convt_layout to, const Tensor& weight, void* stream) {
+  thread_local Signature last;
+  thread_local std::weak_ptr<Plan> last_plan;
+  Signature now{input, weight_shape, dtype_of(call.input), from, to, device_of(call.input), call.packed, call.text};
+  const bool capturing = now.device_index >= 0 && now.packed != 0 && is_capturing(stream);
+  if (!capturing && now == last) {
+    if (auto plan = last_plan.lock()) return plan;
+  }
+  Key key{problem_text(call, input, weight_shape, from, to), now.device_index, now.packed};
+  // Packing waits for the device, which a capture forbids.
+  if (capturing && !is_kept(key)) key.packed = 0;
+  auto plan = plan_for(key, weight.const_data_ptr(), stream);
+  if (capturing && key.packed != 0) pin(plan);
+  if (!capturing) {
+    last = std::move(now);
+    last_plan = plan;
+  }
+  return plan;
+}
+
+void run(const Call& call, Tensor* output) {
+  const Shape input_shape = shape_of(call.input);
+  const Shape weight_shape = shape_of(call.weight);
+  check_arguments(call, input_shape, weight_shape);
+
+  const bool input_last = !is_dense(call.input, input_shape, CONVT_CHANNELS_FIRST) &&
+                          is_dense(call.input, input_shape, CONVT_CHANNELS_LAST);
+  const convt_layout from = input_last ? CONVT_CHANNELS_LAST : CONVT_CHANNELS_FIRST;
+  convt_layout to = output_layout(call, input_shape, weight_shape);
+  const bool given = output->defined();
+  if (given)
+    to = is_dense(*output, shape_of(*output), CONVT_CHANNELS_FIRST) ? CONVT_CHANNELS_FIRST : CONVT_CHANNELS_LAST;
+  const Tensor input = dense(call.input, input_shape, from);
+  const Tensor weight = dense(call.weight, weight_shape, CONVT_CHANNELS_FIRST);
+
+  const int device_index = device_of(input);
+  const bool on_device = device_index >= 0;
+  void* stream = on_device ? current_stream(device_index) : nullptr;
+  const auto plan = plan_of(call, input_shape, weight_shape, from, to, weight, stream);
+
+  const std::size_t count = call.operands.size();
+  STD_TORCH_CHECK(count == plan->operands.size(), "convt: the chain takes ", plan->operands.size(),
+                  " operands, and it was given ", count);
+  std::vector<Tensor> operands;
+  operands.reserve(count);
+  std::vector<const void*> pointers(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    operands.push_back(prepared(call.operands[i], plan->operands[i], i));
+    pointers[i] = operands[i].const_data_ptr();
+  }
+
+  Shape output_shape;
+  output_shape.rank = plan->output.rank;
+  for (std::size_t i = 0; i < output_shape.rank; ++i) {
+    output_shape.size[i] = static_cast<std::int64_t>(plan->output.shape[i]);
+  }
+  Tensor target = *output;
+  if (given) {
+    const Shape shape = shape_of(target);
+    STD_TORCH_CHECK(shape.rank == output_shape.rank && shape.size == output_shape.size,
+                    "convt: out has another shape than the result");
+    STD_TORCH_CHECK(dtype_of(target) == dtype_of(input) && device_of(target) == device_index,
+                    "convt: out and input differ in dtype or device");
+    if (!is_dense(target, shape, to)) target = empty(output_shape, to, input);
+  } else {
+    target = empty(output_shape, to, input);
+  }
+
+  // On a device the workspace comes from PyTorch's allocator, which knows streams and captured graphs.
+  Tensor workspace;
+  if (on_device && plan->workspace > 0) workspace = empty_bytes(plan->workspace, input);
+
+  convt_tensors tensors = CONVT_TENSORS_INIT;
+  tensors.input = input.const_data_ptr();
+  tensors.kernel = weight.const_data_ptr();
+  tensors.output = target.mutable_data_ptr();
+  tensors.operands = pointers.data();
+  tensors.operand_count = count;
+  tensors.stream = stream;
+  if (workspace.defined()) {
+    tensors.workspace = workspace.mutable_data_ptr();
+    tensors.workspace_size = plan->workspace;
+  }
+  if (!on_device) follow_threads();
+  check(library().plan_execute(plan->handle, &tensors));
+  if (given && target.get() != output->get()) {
+    torch::stable::copy_(*output, target);
+  } else {
+    *output = target;
+  }
+}
+
+Tensor conv_transpose(Tensor input, Tensor weight, std::vector<Tensor> operands, std::string text, std::string layout,
+                      std::int64_t packed) {
+  Tensor output;
+  run({input, weight, std::move(operands), std::move(text), std::move(layout), packed}, &output);
+  return output;
+}
+
+void conv_transpose_out(Tensor input, Tensor weight, std::vector<Tensor> operands, std::string text,
+                        std::int64_t packed, Tensor out) {
+  run({input, weight, std::move(operands), std::move(text), {}, packed}, &out);
+}
+
+}  // namespace
+
+}  // namespace convt_torch
+
+STABLE_TORCH_LIBRARY_IMPL(convt, CPU, m) {
+  m.impl("conv_transpose", TORCH_BOX(&convt_torch::conv_transpose));
+  m.impl("conv_transpose_out", TORCH_BOX(&convt_torch::conv_transpose_out));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(convt, CUDA, m) {
+  m.impl("conv_transpose", TORCH_BOX(&convt_torch::conv_transpose));
+  m.impl("conv_transpose_out", TORCH_BOX(&convt_torch::conv_transpose_out));
+}

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models, eager against torch.compile(backend="convt") and optimize()."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+import convt.torch
+
+from models import MODELS, Model
+
+ALWAYS = {"convt.take": "always", "convt.inner": "eager"}
+each = pytest.mark.parametrize("model", MODELS, ids=[model.name for model in MODELS])
+
+
+def flat(value):
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def check(got, want, tolerance):
+    for a, b in zip(flat(got), flat(want), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
+        scale = max(1.0, float(b.abs().max()))
+        assert float((a - b).abs().max()) <= tolerance * scale
+
+
+def test_count():
+    assert len(MODELS) >= 60
+    assert sum(model.short for model in MODELS) >= 8
+    assert len({model.name for model in MODELS}) == len(MODELS)
+
+
+@each
+def test_inference(model: Model):
+    """Every chain is the one that is expected, and taken."""
+    module = model.build()
+    inputs = model.example()
+    with torch.no_grad():
+        want = module(*inputs)
+        found = convt.torch.explain(module, *inputs, options=ALWAYS, quiet=True)
+        assert [" | ".join(one.ops) if one.taken else None for one in found] == list(model.chains)
+        assert found.graphs == 1
+        compiled = torch.compile(module, backend="convt", options=ALWAYS, fullgraph=True)
+        check(compiled(*inputs), want, 2e-5)
+
+
+@each
+def test_dynamic(model: Model):
+    """Sizes change, and nothing is compiled again."""
+    module = model.build()
+    compiled = torch.compile(module, backend="convt", options=ALWAYS, dynamic=True)
+    counters.clear()
+    with torch.no_grad():
+        for grown in (1, 2, 4):  # a batch of one would be special
+            inputs = model.example(grown)
+            check(compiled(*inputs), module(*inputs), 2e-5)
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+@each
+def test_autocast(model: Model):
+    module = model.build()
+    inputs = model.example()
+    compiled = torch.compile(module, backend="convt", options=ALWAYS)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        want = module(*inputs)
+        got = compiled(*inputs)
+    for a, b in zip(flat(got), flat(want), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        scale = max(1.0, float(b.abs().max()))
+        assert float((a.float() - b.float()).abs().max()) <= 0.06 * scale
+
+
+@each
+def test_training(model: Model):
+    """A step in training mode: results, gradients and running statistics."""
+    options = {"convt.take": "always", "convt.inner": "aot_eager"}
+    module = model.build(training=True)
+    for part in module.modules():  # dropout draws other numbers in another order
+        if isinstance(part, torch.nn.modules.dropout._DropoutNd):
+            part.p = 0.0
+    twin = copy.deepcopy(module)
+    inputs = model.example()
+    if not model.trains:
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            sum(one.sum() for one in flat(module(*inputs))).backward()
+        return
+    want = module(*inputs)
+    got = torch.compile(twin, backend="convt", options=options)(*inputs)
+    check(got, want, 2e-5)
+    for result in (want, got):
+        sum(one.square().sum() for one in flat(result) if one.requires_grad).backward()
+    # Some gradients are sums that cancel: they are as exact as the largest.
+    scale = max(float(b.grad.abs().max()) for b in module.parameters() if b.grad is not None)
+    for (name, a), b in zip(twin.named_parameters(), module.parameters(), strict=True):
+        assert (a.grad is None) == (b.grad is None), name
+        if a.grad is not None:
+            assert float((a.grad - b.grad).abs().max()) <= 1e-4 * scale, name
+    for (name, a), b in zip(twin.named_buffers(), module.buffers(), strict=True):
+        assert torch.allclose(a.float(), b.float(), atol=1e-5), name
+
+
+@each
+def test_optimize(model: Model):
+    module = model.build()
+    swapped = copy.deepcopy(module)
+    report = convt.torch.optimize(swapped)
+    modules = [part for part in module.modules() if isinstance(part, torch.nn.modules.conv._ConvTransposeNd)]
+    assert len(report) == len(modules)
+    assert list(swapped.state_dict()) == list(module.state_dict())
+    inputs = model.example()
+    with torch.no_grad():
+        for a, b in zip(flat(swapped(*inputs)), flat(module(*inputs)), strict=True):
+            assert a.shape == b.shape and torch.allclose(a, b, atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "model", [pytest.param(model, id=model.name, marks=[] if model.short else pytest.mark.full) for model in MODELS])
+def test_inductor(model: Model):
+    """The rest by Inductor: strides as eager's, no graph break, static and with sizes that change."""
+    module = model.build()
+    with torch.no_grad():
+        compiled = torch.compile(module, backend="convt", options={"convt.take": "always"}, fullgraph=True)
+        for grown in (0, 1, 2):
+            inputs = model.example(grown)
+            check(compiled(*inputs), module(*inputs), 5e-5)
