@@ -215,7 +215,8 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
         const bool inside = (place[0] & Places::inside) != 0;
         const auto is_there = [&](int k) { return inside && (full || k < left); };
         if constexpr (together) {
-          const bool asked = guard.is_asked(x[i], at_once, inside);  // channels that are not there are others again
+          const bool asked =
+              guard.is_asked(guard.has_small(x[i], at_once, inside));  // channels that are not there are others again
 #pragma unroll
           for (int k = 0; k < at_once; ++k)
             if (!is_there(k)) x[i][k] = X{};

@@ -41,6 +41,11 @@ struct RangeGuard {
   __device__ void add(const uint4&) {}
   __device__ void end(const ConvParams&) {}
   template <class X>
+  __device__ static bool has_small(const X*, int, bool) {
+    return false;
+  }
+  __device__ static bool is_asked(bool) { return false; }
+  template <class X>
   __device__ static void judge_pixels(const ConvParams&, const X*, int, bool) {}
   template <class X>
   __device__ static void judge_units(const ConvParams&, const X*, int, bool) {}
@@ -65,17 +70,19 @@ struct RangeGuard<Halved> {
     for (const unsigned pair : pairs) greatest_ = greater_sizes(pair, greatest_);
   }
   __device__ void end(const ConvParams& p) {
-    if ((greatest_ & 0xffff) >= half_of_infinity || greatest_ >= half_of_infinity << 16) p.seen[blockIdx.x] = 1;
+    const unsigned sizes = greatest_ & 0x7fff7fff;
+    if ((sizes & 0xffff) >= half_of_infinity || sizes >= half_of_infinity << 16) p.seen[blockIdx.x] = 1;
     greatest_ = 0;  // not kept until the next values come: registers are short
   }
-  // Small values, by all threads of a warp: floats, before they are stored. Whether some lane that has a pixel has
-  // something tiny, or a 0: mostly none has.
-  __device__ static bool is_asked(const Halved* x, int count, bool there) {
+  // Small values: floats, before they are stored. Whether a lane that has a pixel has something tiny, or a 0.
+  __device__ static bool has_small(const Halved* x, int count, bool there) {
     float least = tiny_input;
 #pragma unroll
     for (int k = 0; k < count; ++k) least = fminf(least, fabsf(x[k].value));
-    return __any_sync(~0U, there && least < tiny_input) != 0;
+    return there && least < tiny_input;
   }
+  // Whether some lane has: mostly none does. By all threads of a warp.
+  __device__ static bool is_asked(bool small) { return __any_sync(~0U, small) != 0; }
   // Then they are judged. Each lane has so many channels of a pixel of its own, or zeros.
   __device__ static void judge_pixels(const ConvParams& p, const Halved* x, int count, bool few) {
 #pragma unroll
@@ -84,7 +91,7 @@ struct RangeGuard<Halved> {
   }
   // Each lane has one unit, of so many that a pixel has: 4 or 8.
   __device__ static void judge_units(const ConvParams& p, const Halved* x, int units, bool there) {
-    if (!is_asked(x, unit, there)) return;
+    if (!is_asked(has_small(x, unit, there))) return;
     judge(p, x, [=, &p](unsigned tiny, unsigned some) {
       const bool few = p.halo_rows * units <= warp_threads;
       bool does = true;
@@ -96,7 +103,6 @@ struct RangeGuard<Halved> {
   }
   // Each lane has one unit, or none; some lanes another one than others.
   __device__ static void judge_halves(const ConvParams& p, const Halved* x, bool there, bool second) {
-    if (!is_asked(x, unit, there)) return;
     const unsigned lanes = __ballot_sync(~0U, there && second), others = __ballot_sync(~0U, there && !second);
     judge(p, x, [=, &p](unsigned tiny, unsigned some) {
       const bool few = 2 * p.halo_rows <= warp_threads;
@@ -112,7 +118,7 @@ struct RangeGuard<Halved> {
     if (!judge_lanes(x, unit, does)) p.seen[blockIdx.x] = 1;
   }
 
-  unsigned greatest_ = 0;  // a pair of f16 without sign; NaN is passed over: f16 has it too
+  unsigned greatest_ = 0;  // a pair of f16, of any sign; NaN is passed over: f16 has it too
 };
 
 }  // namespace convt::core::cuda::sm90

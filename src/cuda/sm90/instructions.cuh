@@ -59,10 +59,10 @@ __device__ inline unsigned half_pair(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
-// Of two pairs of f16, the second one without sign, the greater sizes. NaN is passed over.
+// Of two pairs of f16 the greater sizes, of any sign. NaN is passed over.
 __device__ inline unsigned greater_sizes(unsigned x, unsigned than) {
   unsigned greater;
-  asm("{\n.reg .b32 size;\nabs.f16x2 size, %1;\nmax.f16x2 %0, size, %2;\n}" : "=r"(greater) : "r"(x), "r"(than));
+  asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(greater) : "r"(x), "r"(than));
   return greater;
 }
 // Of numbers without sign, which are in the order of their bits; by all threads of a warp.

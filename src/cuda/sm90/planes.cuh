@@ -114,17 +114,30 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
   using R = RowPlaces<pixels>;
   constexpr int size = operand_bytes<E>, each = 16 / size;
   const int turned = first_pixel<pixels>();
+  const auto is_loaded = [](int bits) { return (bits & (R::inside | R::none)) == R::inside; };
+  bool small = false;
+#pragma unroll
+  for (int i = 0; i < parts; ++i) {
+    const int bits = share.rows[i].at(0);
+    int left = p.in_channels - at.first - at.channel(p, (bits & R::second) != 0);
+    if (!full) forget(left);
+#pragma unroll
+    for (int c = 0; c < group_channels; ++c)
+      if (!full && c >= left) x[i][c] = {};
+    small |= guard.has_small(x[i], group_channels, is_loaded(bits));
+  }
+  if (guard.is_asked(small)) {
+#pragma unroll
+    for (int i = 0; i < parts; ++i) {
+      const int bits = share.rows[i].at(0);
+      guard.judge_halves(p, x[i], is_loaded(bits), (bits & R::second) != 0);
+    }
+  }
 #pragma unroll
   for (int i = 0; i < parts; ++i) {
     const int bits = share.rows[i].at(0);
     const unsigned mask = (bits & R::inside) != 0 ? ~0U : 0U;
     const int channel = at.channel(p, (bits & R::second) != 0);
-    int left = p.in_channels - at.first - channel;
-    if (!full) forget(left);
-#pragma unroll
-    for (int c = 0; c < group_channels; ++c)
-      if (!full && c >= left) x[i][c] = {};
-    guard.judge_halves(p, x[i], (bits & (R::inside | R::none)) == R::inside, (bits & R::second) != 0);
 #pragma unroll
     for (int k = 0; k < pixels; ++k) {
       const int place = share.rows[i].at(k), to = (place & -16) ^ channel * size;
@@ -132,14 +145,15 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
       for (int c = 0; c < group_channels; c += each) {
         const uint4 unit = unit_of(x[i] + c, k ^ turned);
         // Of single pixels the last one; of tiny tiles others too, which store what is there.
-        if ((pixels == 1 && i + 1 < parts) || (place & R::absent) == 0) guard.add(unit);
-        if ((pixels == 1 && i + 1 < parts) || (place & R::absent) == 0)
+        if ((pixels == 1 && i + 1 < parts) || (place & R::absent) == 0) {
+          guard.add(unit);
           *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
                                                                unit.w & mask};
+        }
       }
     }
-    guard.end(p);
   }
+  guard.end(p);
 }
 
 // Neighbouring planes of a tile, each chunk to the ring's next slot. All groups that there are registers for are loaded
