@@ -13,13 +13,14 @@ CONFIGURE = cmake --preset $(1) $(if $(CONVT_WERROR),-DCONVT_WERROR=$(CONVT_WERR
 SOURCES = git ls-files -z --cached --others --exclude-standard -- '*.h' '*.hpp' '*.c' '*.cpp' '*.cu' '*.cuh'
 export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: build demo wheel test test-python-full test-gpu sanitize-gpu bench bench-gpu install format lint tidy clean help need-nvcc
+.PHONY: build demo wheel test test-arm test-python-full test-gpu sanitize-gpu bench bench-gpu install format lint tidy \
+        clean help need-nvcc
 
 build: ## build build/release/libconvt.so and build/release/convt (the default)
 	$(call CONFIGURE,release)
 	cmake --build --preset release --target convt convt_cli
 
-demo: ## install what the build needs, build, and run the five problems at reduced sizes; on a GPU where there is one
+demo: ## install what the build needs, build, and check and time the five problems; on a GPU where there is one
 	tools/packages demo
 	$(call CONFIGURE,$(DEMO))
 	cmake --build --preset $(DEMO) --target convt convt_cli
@@ -35,6 +36,12 @@ test: ## install what the tests need, build and run them; where nvcc is found, o
 	$(call CONFIGURE,$(TESTED)) -DCONVT_TESTS=ON $(PYTHON_PARTS)
 	cmake --build --preset $(TESTED)
 	ctest --preset $(TESTED)
+
+test-arm: ## build for 64-bit Arm by a cross compiler, and check random cases on NEON under qemu
+	tools/packages arm
+	$(call CONFIGURE,aarch64)
+	cmake --build --preset aarch64 --target convt convt_cli
+	CONVT_ISA=neon qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/convt verify --cases 1500 --seed 1
 
 test-python-full: ## every test of the Python package, on the newest PyTorch and on 2.11
 	tools/packages test

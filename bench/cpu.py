@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times convt against PyTorch and ONNX Runtime on this machine's CPU, in float32: the named problems, and the shapes of
-shapes.txt. Every result is checked before its contender is timed. docs/performance.md says how to read the tables."""
+"""Times convt against PyTorch and ONNX Runtime on this machine's CPU: the named problems in float32, and the shapes of
+shapes.txt, each in its dtype and layout. Every result is checked before its contender is timed. docs/performance.md says how to read the tables."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ import ours
 import peers
 import report
 import torch_peers
-from timing import log, measure, prepared, verify
+from timing import NOISY, TOLERANCE, log, measure, prepared, verify
 from workload import CHANNELS_LAST, Workload, convt_abi, read_shapes, with_batch
 
 ROUNDS = {"problems": 7, "shapes": 5}
@@ -44,21 +44,23 @@ def contest(workload, contenders, part, seconds):
     expected = workload.expected()
     for contender in contenders:
         if contender.name != "sgemm":
-            verify(contender, expected)
+            verify(contender, expected, TOLERANCE[workload.plan.input.dtype])
     del expected
     measure(contenders, ROUNDS[part], seconds)
     for contender in contenders:
         log(f"    {contender.name:22} " + (contender.failure or f"{1e3 * contender.median:10.3f} ms" + (
-            "" if contender.error is None else f", error {contender.error:.1e}")))
+            "" if contender.error is None else f", error {contender.error:.1e}") + (
+            f", the median over {NOISY}x the minimum" if contender.noisy else "")))
     convt, rivals = contenders[0], [contender for contender in contenders if contender.peer and contender.ran]
 
-    def ratio(among):
-        return min(rival.median for rival in among) / convt.median if among and convt.ran else None
+    def ratio(among, time=lambda contender: contender.median):
+        return min(map(time, among)) / time(convt) if among and convt.ran else None
 
     return {"name": workload.name, "case": workload.plan.text, "engine": workload.plan.engine,
             "gflop": workload.flop / 1e9, "rounds": max(len(contender.samples) for contender in contenders),
             "gflops": workload.flop / convt.median / 1e9 if convt.ran else None,
-            "ratio": ratio(rivals),
+            "ratio": ratio(rivals), "ratio_of_minima": ratio(rivals, lambda contender: min(contender.samples)),
+            "noisy": any(contender.noisy for contender in (convt, *rivals)),
             "ratio_channels_first": ratio([rival for rival in rivals if rival.layout == "channels_first"]),
             "contenders": [describe(contender, workload, convt) for contender in contenders]}
 
@@ -69,7 +71,7 @@ def describe(contender, workload, convt):
     return {"name": contender.name, "layout": contender.layout, "peer": contender.peer, "error": contender.error,
             "failure": contender.failure, "samples_ms": [1e3 * sample for sample in contender.samples],
             "median_ms": 1e3 * contender.median if ran else None,
-            "min_ms": 1e3 * min(contender.samples) if ran else None,
+            "min_ms": 1e3 * min(contender.samples) if ran else None, "noisy": contender.noisy,
             "gflops": flop / contender.median / 1e9 if ran else None,
             "slower_than_convt": contender.median / convt.median if ran and convt.ran else None}
 

@@ -61,7 +61,7 @@ def check(workload, contenders, mode):
     images = min(max(int(ORACLE_FLOP / per_image), 1), workload.case.batch)
     expected = workload.expected(images)
     for contender in contenders:
-        verify(contender, expected, frobenius, TOLERANCE[mode])
+        verify(contender, expected, TOLERANCE[mode], frobenius)
         torch.cuda.synchronize()
     convt = contenders[0]
     if not convt.failure and not torch.isfinite(convt.call()).all():

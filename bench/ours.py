@@ -53,11 +53,19 @@ def named_problem(workload, description, before, name="convt"):
     return Contender(name, call, before=before)
 
 
+def in_memory(tensor, info):
+    """A view in the order of memory: what is bound must be contiguous."""
+    return tensor.movedim(1, -1) if info.layout == "channels_last" else tensor
+
+
 def plan(workload, before):
     """A plan made beforehand, without a packed kernel: weights are packed in each call."""
     output, size = workload.empty_output(), workload.plan.workspace_size
     workspace = torch.empty(size, dtype=torch.uint8, device=workload.device) if size else None
-    execute = workload.plan.bind(workload.input, workload.kernel, workload.operands, output, workspace)
+    infos = workload.plan.operands
+    execute = workload.plan.bind(in_memory(workload.input, workload.plan.input), workload.kernel,
+                                 [in_memory(tensor, info) for tensor, info in zip(workload.operands, infos)],
+                                 in_memory(output, workload.plan.output), workspace)
 
     def call(kept=workspace):  # pylint: disable=unused-argument  # what is bound are addresses only
         execute()

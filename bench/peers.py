@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The peers on a CPU beside PyTorch's modes: ONNX Runtime, and the sgemm of PyTorch's BLAS."""
 
-import onnxruntime
 import torch
 
-import onnx_graph
 from timing import Contender
 
 SGEMM_SIZE = 2048
@@ -12,6 +10,8 @@ SGEMM_FLOP = 2 * SGEMM_SIZE**3
 
 
 def onnx_runtime(workload, threads):
+    import onnx_graph  # pylint: disable=import-outside-toplevel  # without it, this peer alone does not take part
+    import onnxruntime  # pylint: disable=import-outside-toplevel
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     # Its threads spin between the ops of a run, as by default, but not for tens of milliseconds after it.

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import bars
+from timing import NOISY
 from workload import ROOT
 
 DOCUMENT = ROOT / "docs/performance.md"
@@ -33,6 +34,21 @@ def times(ratio):
     return "-" if ratio is None else f"{ratio:.2f}x"
 
 
+def marked(entry, ratio):
+    """The ratio, with a mark where a contender's times vary too much for their medians to say anything."""
+    return times(ratio) + (" ~" if entry.get("noisy") and ratio is not None else "")
+
+
+def noise(entries):
+    """What the mark means, and what the minima say instead."""
+    noisy = [entry for entry in entries if entry.get("noisy")]
+    if not noisy:
+        return []
+    minima = ", ".join(f"{entry['name']} {times(entry['ratio_of_minima'])}" for entry in noisy)
+    return [f"`~`: a median is over {NOISY} times its minimum, so other programs were running, and the ratio says little. "
+            f"Ratios of minima: {minima}."]
+
+
 def judged(value, bar, form):
     """The value and its bar, e.g. "0.81 (>= 0.75)"; a missed one is marked."""
     if value is None:
@@ -50,7 +66,7 @@ def bars_table(problems):
         first = judged(entry["ratio_channels_first"], bar.channels_first_peer, times) \
             if bar.channels_first_peer else times(entry["ratio_channels_first"])
         rows.append([entry["name"], number(entry["gflops"]), judged(entry["of_sgemm"], bar.sgemm, "{:.2f}".format),
-                     judged(entry["ratio"], bar.peer, times), first,
+                     judged(entry["ratio"], bar.peer, lambda ratio, entry=entry: marked(entry, ratio)), first,
                      judged(entry["scaling"], bars.SCALING, times)])
     return table(["problem", "GFLOP/s", "of sgemm's rate", "against best peer",
                   "against best channels-first peer", "against 1 thread"], rows)
@@ -85,7 +101,7 @@ def shapes_table(shapes):
         row = {contender["name"]: number(contender["median_ms"]) for contender in entry["contenders"]}
         convt = entry["contenders"][0]
         rows.append([entry["name"], row["convt"], row["PyTorch"],
-                     row.get("PyTorch channels_last", "-"), number(entry["gflops"]), times(entry["ratio"]),
+                     row.get("PyTorch channels_last", "-"), number(entry["gflops"]), marked(entry, entry["ratio"]),
                      "-" if convt["error"] is None else f"{convt['error']:.0e}"])
     return table(["shape", "convt ms", "PyTorch ms", "channels_last ms", "GFLOP/s", "against best peer", "error"], rows)
 
@@ -112,10 +128,11 @@ def shapes_summary(shapes):
 def render(results):
     parts = ["\n".join(f"- {name}: {value}" for name, value in results["machine"].items())]
     if results["problems"]:
-        parts += ["## The five problems", bars_table(results["problems"]),
+        parts += ["## The five problems", bars_table(results["problems"]), *noise(results["problems"]),
                   *map(problem_section, results["problems"])]
     if results["shapes"]:
-        parts += ["## Shapes of real models", shapes_summary(results["shapes"]), shapes_table(results["shapes"])]
+        parts += ["## Shapes of real models", shapes_summary(results["shapes"]), shapes_table(results["shapes"]),
+                  *noise(results["shapes"])]
     return "\n\n".join(parts) + "\n"
 
 

@@ -51,6 +51,11 @@ def stage(dims, op, operands, expression):
     return eval(f"lambda x: {expression}", scope)  # pylint: disable=eval-used
 
 
+def laid_out(tensor, layout):
+    """The same elements in the memory order that the layout names."""
+    return tensor.movedim(1, -1).contiguous().movedim(-1, 1) if layout == "channels_last" else tensor.contiguous()
+
+
 class Workload:
     """Inputs are uniform in [0, 1); kernels are symmetric around 0 and scaled so that the convolution's results have
     the order of 1, which no activation saturates."""
@@ -66,12 +71,13 @@ class Workload:
             return torch.rand(shape, generator=random, device=self.device)
 
         self.dtype = TORCH[self.plan.input.dtype]
-        self.input = uniform(self.plan.input.shape).to(self.dtype)
+        self.input = laid_out(uniform(self.plan.input.shape).to(self.dtype), self.plan.input.layout)
         axes = self.case.axes
         taps = math.prod(max(k / s, 1) for k, s in zip(axes["kernel"], axes["stride"]))
         terms = self.case.channels[0] / self.case.groups * taps
         self.kernel = ((2 * uniform(self.plan.weight.shape) - 1) * math.sqrt(9 / terms)).to(self.dtype)
-        self.operands = [(0.5 + uniform(info.shape)).to(TORCH[info.dtype]) for info in self.plan.operands]
+        self.operands = [laid_out((0.5 + uniform(info.shape)).to(TORCH[info.dtype]), info.layout)
+                         for info in self.plan.operands]
 
     @property
     def flop(self):
@@ -84,8 +90,9 @@ class Workload:
         return sum(info.bytes for info in (self.plan.input, self.plan.weight, *self.plan.operands, self.plan.output))
 
     def empty_output(self):
-        """Full of NaN, in convt's channels-first layout."""
-        return torch.full(self.plan.output.shape, torch.nan, dtype=self.dtype, device=self.device)
+        """Full of NaN, in the case's layout."""
+        empty = torch.full(self.plan.output.shape, torch.nan, dtype=self.dtype, device=self.device)
+        return laid_out(empty, self.plan.output.layout)
 
     def model(self, dtype=None, channels=slice(None), memory_format=torch.contiguous_format):
         dtype = dtype or self.dtype
@@ -114,10 +121,23 @@ class Workload:
         return y
 
 
-def read_shapes():
-    """The cases of shapes.txt by name."""
-    lines = (Path(__file__).parent / "shapes.txt").read_text(encoding="utf-8").splitlines()
-    return dict(line.split("\t") for line in lines if not line.startswith("#"))
+def read_shapes(path=Path(__file__).parent / "shapes.txt"):
+    """The cases of shapes.txt by name. What cannot be read ends the program, with the line it stands in."""
+    shapes = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, *text = line.split(None, 1)
+        if not text:
+            sys.exit(f"{path}:{number}: a line is a name, a tab, a case (got {line!r})")
+        if name in shapes:
+            sys.exit(f"{path}:{number}: there are two shapes named {name}")
+        try:
+            convt_abi.Plan(text[0])
+        except convt_abi.ConvtError as error:
+            sys.exit(f"{path}:{number}: {error}")
+        shapes[name] = text[0].strip()
+    return shapes
 
 
 def with_batch(text, batch):

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <iostream>
 #include <sstream>
+#include <system_error>
 
 namespace convt::cli {
 namespace {
@@ -35,8 +38,12 @@ std::vector<GivenCase> expand_cases(const std::vector<std::string>& arguments) {
       continue;
     }
     std::string line;
+    errno = 0;
     for (std::size_t number = 1; std::getline(std::cin, line); ++number)
       if (const std::string text = trimmed(line); !text.empty() && text[0] != '#') cases.push_back({line, number});
+    if (std::ferror(stdin) != 0)  // std::cin is the same stream, and does not tell this from the end
+      throw Error(Status::internal_error,
+                  fmt::format("cannot read standard input: {}", std::generic_category().message(errno)));
   }
   if (cases.empty()) throw Error(Status::invalid_argument, "standard input has no case");
   return cases;

@@ -53,7 +53,7 @@ Tolerance tolerance_of(DType dtype, Float32Precision precision) {
 }
 
 Comparison compare(std::span<const double> got, std::span<const double> expected, const Sizes& shape,
-                   const Tolerance& tolerance, double scale) {
+                   const Tolerance& tolerance, double scale, std::span<const std::size_t> elements) {
   Comparison result;
   if (got.size() != expected.size())
     return {.ok = false, .text = fmt::format("has {} elements, expected {}", got.size(), expected.size())};
@@ -72,7 +72,8 @@ Comparison compare(std::span<const double> got, std::span<const double> expected
   if (wrong == 0) return result;
   result.ok = false;
   result.text = fmt::format("[{}] is {:.9g}, expected {:.9g}; {} of {} elements are wrong, error {:.3g} of the largest",
-                            position(first, shape), got[first], expected[first], wrong, got.size(), result.error);
+                            position(elements.empty() ? first : elements[first], shape), got[first], expected[first],
+                            wrong, got.size(), result.error);
   return result;
 }
 

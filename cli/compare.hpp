@@ -35,8 +35,9 @@ struct Comparison {
   std::string text;    // what is wrong, for people; "" when ok
 };
 
-// `shape` says how to name an element. The largest |b| counts as at least `scale`.
+// `shape` says how to name an element. The largest |b| counts as at least `scale`. Where not all elements of the tensor
+// are given, `elements` says which.
 Comparison compare(std::span<const double> got, std::span<const double> expected, const Sizes& shape,
-                   const Tolerance& tolerance, double scale = 0);
+                   const Tolerance& tolerance, double scale = 0, std::span<const std::size_t> elements = {});
 
 }  // namespace convt::cli

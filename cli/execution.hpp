@@ -39,6 +39,8 @@ class Execution {
 
   // The first `count` elements in memory order, or all of them.
   std::vector<double> output(std::size_t count = std::numeric_limits<std::size_t>::max());
+  // These of them, after defect() was asked.
+  std::vector<double> output(std::span<const std::size_t> elements);
 
  private:
   std::size_t output_block() const { return 2 + inputs_->operands.size(); }

@@ -9,6 +9,7 @@
 #include "commands.hpp"
 #include "convt/convt.hpp"
 #include "place.hpp"
+#include "suggest.hpp"
 
 namespace convt::cli {
 namespace {
@@ -21,8 +22,13 @@ struct ExplainOptions {
 
 // The benchmark case of a named problem; any other text stands for itself.
 std::string case_of(const std::string& what) {
-  for (const NamedProblemDescription& problem : named_problems())
+  std::vector<std::string> names;
+  for (const NamedProblemDescription& problem : named_problems()) {
     if (problem.slug == what) return problem.benchmark_case;
+    names.emplace_back(problem.slug);
+  }
+  if (const std::string close = suggest(what, names); !close.empty())
+    throw Error(Status::invalid_argument, fmt::format("no problem is named '{}'{}", what, close));
   return what;
 }
 

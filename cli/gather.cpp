@@ -2,22 +2,12 @@
 #include "gather.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "case_text.hpp"
 
 namespace convt::cli {
 namespace {
-
-struct Meeting {
-  std::size_t tap, input;
-};
-
-struct GatherAxis {
-  std::size_t input = 1, kernel = 1;
-  std::vector<std::vector<Meeting>> outputs = {{{0, 0}}};  // of each output: the taps and inputs that meet there
-};
 
 GatherAxis gather_axis(const Problem& problem, std::size_t axis) {
   const auto size = [&](const Sizes& sizes) { return static_cast<std::ptrdiff_t>(on_axis(sizes, axis)); };
@@ -56,9 +46,14 @@ void add_meetings(const std::array<GatherAxis, 3>& axes, const std::array<std::s
 
 }  // namespace
 
-Gathered gather_convolution(const Problem& problem, std::span<const double> input, std::span<const double> kernel) {
-  std::array<GatherAxis, 3> axes;  // missing ones lead, and have one element
+std::array<GatherAxis, 3> gather_axes(const Problem& problem) {
+  std::array<GatherAxis, 3> axes;
   for (std::size_t i = 0; i < problem.dims; ++i) axes[3 - problem.dims + i] = gather_axis(problem, i);
+  return axes;
+}
+
+Gathered gather_convolution(const Problem& problem, std::span<const double> input, std::span<const double> kernel) {
+  const std::array<GatherAxis, 3> axes = gather_axes(problem);
   const std::size_t pixels = axes[0].input * axes[1].input * axes[2].input;
   const std::size_t taps = axes[0].kernel * axes[1].kernel * axes[2].kernel;
   const std::size_t ins = problem.in_channels / problem.groups, outs = problem.out_channels / problem.groups;

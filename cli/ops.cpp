@@ -6,9 +6,11 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands.hpp"
 #include "convt/convt.hpp"
+#include "suggest.hpp"
 
 namespace convt::cli {
 namespace {
@@ -28,8 +30,13 @@ Exit print_all() {
 Exit print_one(const std::string& name) {
   const std::vector<OpDescription> all = ops();
   const auto op = std::find_if(all.begin(), all.end(), [&](const OpDescription& row) { return row.name == name; });
-  if (op == all.end())
-    throw Error(Status::invalid_argument, fmt::format("no operation is named '{}'; convt ops lists them", name));
+  if (op == all.end()) {
+    std::vector<std::string> names;
+    for (const OpDescription& row : all) names.emplace_back(row.name);
+    const std::string close = suggest(name, names);
+    throw Error(Status::invalid_argument,
+                fmt::format("no operation is named '{}'{}", name, close.empty() ? "; convt ops lists them" : close));
+  }
   fmt::print(
       "{}\n  {}\n\nin PyTorch (F is torch.nn.functional; max_pool and avg_pool are its 1d, 2d or 3d ones)\n  "
       "{}\n\nexamples\n",

@@ -15,6 +15,7 @@
 #include "commands.hpp"
 #include "convt/convt.hpp"
 #include "dtypes.hpp"
+#include "options.hpp"
 #include "place.hpp"
 #include "random_case.hpp"
 
@@ -117,7 +118,8 @@ void add_verify(CLI::App& app, Command& command) {
   sub->add_option("--cases", options->cases, "How many random cases")
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{1}, std::size_t{1'000'000}));
-  sub->add_option("--seed", options->seed, "Of the first case and its data; the next case has the next seed [random]");
+  sub->add_option("--seed", options->seed, "Of the first case and its data; the next case has the next seed [random]")
+      ->transform(unsigned_number);
   sub->add_option("--dtype", options->dtype, "Of random cases")
       ->capture_default_str()
       ->check(CLI::IsMember(dtype_names({"any"})));

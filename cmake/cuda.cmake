@@ -41,6 +41,7 @@ add_library(convt_kernels_sm90 OBJECT
   cuda/sm90/conv_f16.cu
   cuda/sm90/conv_halved.cu
   cuda/sm90/conv_tf32.cu
+  cuda/sm90/guard.cu
   cuda/sm90/pack.cu)
 set_target_properties(convt_kernels_sm90 PROPERTIES
   CUDA_ARCHITECTURES 90a-real RULE_LAUNCH_COMPILE ${PROJECT_SOURCE_DIR}/tools/strict-wgmma)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compiles the kernels of src/cpu/simd once per instruction set of src/cpu/isas.def and type computed in, each with a
 # target region of its own instead of -m flags. The objects go into CONVT_CPU_OBJECTS.
-find_path(HWY_INCLUDE_DIR hwy/highway.h REQUIRED)
+find_path(HWY_INCLUDE_DIR hwy/highway.h)
+if(NOT HWY_INCLUDE_DIR)
+  convt_missing("Highway (hwy/highway.h)" "libhwy-dev (Debian, Ubuntu), highway-devel (Fedora), highway (Arch, Homebrew)")
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|i[3-6]86")
   set(arch x86)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
@@ -25,7 +28,7 @@ foreach(line ${lines})
     target_include_directories(${name} PRIVATE
       ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${CONVT_GENERATED_DIR})
     target_include_directories(${name} SYSTEM PRIVATE ${HWY_INCLUDE_DIR})
-    target_link_libraries(${name} PRIVATE fmt::fmt-header-only convt_warnings)
+    target_link_libraries(${name} PRIVATE fmt::fmt-header-only convt_warnings convt_release_flags)
     # Products and sums are joined where the sources say so: the same operation gives the same bits in every loop.
     target_compile_options(${name} PRIVATE -ffp-contract=off)
     list(APPEND CONVT_CPU_OBJECTS $<TARGET_OBJECTS:${name}>)

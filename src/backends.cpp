@@ -24,15 +24,15 @@ Location locate(const void*) { return {}; }
 }  // namespace
 
 const Backends& backends() {
-  static const Engine* const engines[] = {
-      &cpu_engine(),
+  static constexpr const Engine& (*engines[])() = {
+      cpu_engine,
 #ifdef CONVT_WITH_CUDA
-      &cuda_sm90_engine(),
-      &cuda_generic_engine(),
+      cuda_sm90_engine,
+      cuda_generic_engine,
 #endif
-      &reference_engine(),
+      reference_engine,
   };
-  static const Backends table{engines, locate, has_cuda};
+  static constexpr Backends table{engines, locate, has_cuda};
   return table;
 }
 

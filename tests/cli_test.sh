@@ -66,9 +66,14 @@ for subcommand in problems ops explain demo verify version; do
 done
 good version
 prints '^convt [0-9]+\.[0-9]+\.[0-9]+$'
+cp "$folder/out" "$folder/version"
+good --version
+same_as "$folder/version"
 bad 2 'a subcommand is required'
 bad 2 'frobnicate' frobnicate
 bad 2 'extra' version extra
+bad 2 'not expected: one two three;' version one two three
+bad 2 'not expected: --one two;' version --one two
 bad 2 'frob' version --frob
 
 # ---- problems and ops
@@ -85,7 +90,9 @@ good ops leaky_relu
 prints 'leaky_relu\(slope=0.01\)'
 prints 'in PyTorch'
 prints '^  leaky_relu\(0.2\)$'
-bad 2 "'leakyrelu'" ops leakyrelu
+bad 2 "'leakyrelu': did you mean 'leaky_relu'" ops leakyrelu
+bad 2 "'gelo': did you mean 'gelu'" ops gelo
+bad 2 "'frobnicate'; convt ops lists them" ops frobnicate
 
 # ---- explain
 good explain "$small"
@@ -108,6 +115,7 @@ bad 2 'column 28.*->' explain 'conv_transpose2d channels=3'
 bad 2 'kernel' explain 'conv_transpose1d channels=1->1 input=3 kernel=0'
 bad 2 'output_padding' explain 'conv_transpose1d channels=1->1 input=3 kernel=2 output_padding=1'
 bad 2 'column 1:' explain no-such-problem
+bad 2 "did you mean 'conv-transpose3d-max-max-sum'" explain conv-transpose3d-max-max-sun
 bad 2 'nonsuch' explain "$small" --engine nonsuch
 bad 2 'gpu' explain "$small" --device gpu
 bad 2 'cuda:x' explain "$small" --device cuda:x
@@ -115,19 +123,62 @@ bad 3 '' explain "$small" --device cuda:0 --engine reference
 printf 'conv_transpose1d channels=1->1 input=3 kernel=2 stride=\n' >"$folder/cases"
 bad 2 'line 1: .*column 56' explain - <"$folder/cases"
 bad 2 'standard input' explain - </dev/null
+bad 3 'cannot read standard input: Is a directory' explain - <"$folder"
+bad 3 'cannot read standard input: Bad file' explain - <&-
+
+# ---- control bytes of what it was given do not reach the terminal
+escape=$(printf '\033')
+for text in "$escape[31mgelu" "${escape}c"; do
+  bad 2 '\\x1b' ops "$text"
+  bad 2 '\\x1b' frobnicate "$text"
+  bad 2 '\\x1b' explain "$small" --device "$text"
+  bad 2 '\\x1b' explain "$small" --engine "$text"
+  bad 2 '' explain "$text"
+  checks=$((checks + 1))
+  ! grep -q "$escape" "$folder/err" || fail 'stderr has an escape character'
+done
+
+# ---- output that cannot be written is an error, wherever it is noticed; and an error is one without a place to tell it
+for arguments in --help --version version ops problems "verify --cases 2 --seed 1" "verify --list --cases 2000 --seed 1"; do
+  ran="convt $arguments >/dev/full"
+  : >"$folder/out"
+  "$convt" $arguments >/dev/full 2>"$folder/err"
+  code=$?
+  exits 3
+  says '^convt: cannot write to standard output: No space left on device$'
+  ran="convt $arguments >&-"
+  "$convt" $arguments >&- 2>"$folder/err"
+  code=$?
+  exits 3
+  says '^convt: cannot write to standard output: '
+done
+ran='convt ops nonsuch, without standard error'
+"$convt" ops nonsuch >"$folder/out" 2>/dev/full
+code=$?
+exits 2
+"$convt" ops nonsuch >"$folder/out" 2>&-
+code=$?
+exits 2
+lines 0
 
 # ---- demo
-good demo --repeat 1
-for column in problem shape output engine error time GFLOP/s verdict; do prints "^problem.* $column|^$column"; done
-prints '[Rr]educed'
-prints '8x64x512x512'
-prints '^conv-transpose3d-max-max-sum .* cpu .* ok$'
-prints '^conv-transpose3d-max-max-sum +1x32x8x8x8 k5 s2 p2  '
+fits() { checks=$((checks + 1)); ! grep -Eq '.{101}' "$folder/out" || fail 'a line has more than 100 columns'; }
+five_ok() { checks=$((checks + 1)); [ "$(grep -c ' ok$' "$folder/out")" -eq 5 ] || fail 'not five ok'; }
+run demo --repeat 1 --reduced
+exits 0
+for column in problem time GFLOP/s error checked verdict; do prints "^problem.* $column|^$column"; done
+prints 'REDUCED'
+prints '^conv-transpose3d-max-max-sum .* 8  ok$'
+prints '^  1x32x8x8x8 k5 s2 p2 -> 1x1x2x2x2, engine cpu'
 prints_not FAIL
-checks=$((checks + 1)); [ "$(grep -c ' ok$' "$folder/out")" -eq 5 ] || fail "not five ok"
+five_ok
+fits
+says '^5 of 5, conv-transpose3d-.*: checking the result$'
+run demo --repeat 1 --reduced --device cpu --dtype bf16
+exits 0
+five_ok
 bad 2 'f8' demo --dtype f8
 bad 2 'repeat' demo --repeat 0
-good demo --repeat 1 --device cpu
 bad 2 'device.*gpu' demo --device gpu
 bad 3 'no CUDA' demo --device cuda
 
@@ -147,6 +198,14 @@ good verify 'conv_transpose1d batch=0 channels=1->1 input=3 kernel=2 | bias'
 prints '^1 passed, 0 failed$'
 bad 2 'cases' verify --cases 0
 bad 2 'seed' verify --seed x
+bad 2 'seed.*from 0 to 2.64 - 1 .got .-1' verify --seed -1
+bad 2 'seed.*18446744073709551616' verify --seed 18446744073709551616
+bad 2 'seed' verify --seed 0x10
+bad 2 'seed.*-1' demo --seed -1
+good verify --seed 18446744073709551615 --cases 2
+prints '^seed 18446744073709551615, 2 random cases$'
+good verify --seed 010 --cases 1
+prints '^seed 10, 1 random cases$'
 bad 2 'f8' verify --dtype f8
 bad 2 'random cases' verify --cases 3 "$small"
 bad 2 'device.*cuda:x' verify --device cuda:x
@@ -218,10 +277,19 @@ if [ -n "$fault" ]; then
   same_as "$folder/again"
 
   ran='convt demo, with a fault'
-  CONVT_CLI_FAULT=value LD_PRELOAD=$fault "$convt" demo --repeat 1 >"$folder/out" 2>"$folder/err"
+  CONVT_CLI_FAULT=value LD_PRELOAD=$fault "$convt" demo --repeat 1 --reduced >"$folder/out" 2>"$folder/err"
   code=$?
   exits 1
   prints 'FAIL'
+  prints 'output.0,0,0.* is '
+
+  # The benchmark's own sizes: here, since sanitizers take too long for them.
+  run demo --repeat 1
+  exits 0
+  prints '^  8x64x512x512 k3x7 -> 8x64x514x518, engine cpu'
+  prints_not FAIL
+  five_ok
+  fits
 fi
 
 echo "cli_test: $checks checks, $failures failed"

@@ -306,6 +306,13 @@ TEST(CppApiPlan, CallersWorkspace) {
   EXPECT_EQ(error_of([&] { plan.execute(tensors); }), "invalid_argument: workspace: must have at least " +
                                                           std::to_string(plan.workspace_size()) + " bytes (got " +
                                                           std::to_string(plan.workspace_size() - 1) + ")");
+  const convt::Workspace owned(plan);
+  EXPECT_EQ(owned.size(), plan.workspace_size());
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(owned.data()) % 64, 0u);
+  tensors.workspace = owned;
+  std::fill(data.output.begin(), data.output.end(), data.output[0] + 1);
+  EXPECT_NO_THROW(plan.execute(tensors));
+  EXPECT_EQ(data.output, alone);
   tensors.workspace = workspace.subspan(1);
   expect_contains(error_of([&] { plan.execute(tensors); }), "invalid_argument: workspace");
 }

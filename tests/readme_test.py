@@ -53,4 +53,22 @@ for expected in ["leaky_relu", "216.", "100 passed, 0 failed", "instance_norm"]:
 example = next(text for text in blocks("docs/text.md", "") if text.startswith("conv_transpose"))
 assert "layer_norm(channels)" in run([f"{BUILD}/convt", "explain", example.strip()])
 
+# HACKING's second example is the op itself; docs/text.md lists every op of the table.
+assert any(text == (ROOT / "src/epilogue/ops/prelu.hpp").read_text() for text in blocks("docs/HACKING.md", "cpp")), \
+    "docs/HACKING.md does not show src/epilogue/ops/prelu.hpp as it is"
+section = (ROOT / "docs/text.md").read_text().split("\n## Operations\n", 1)[1].split("\nArguments are", 1)[0]
+listed = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^- .*(?:\n  .*)*", section, re.M)).split(";")[0])
+table = re.findall(r"^CONVT_OP\((\w+),", (ROOT / "src/epilogue/ops.def").read_text(), re.M)
+assert sorted(listed) == sorted(table), f"docs/text.md's list of ops differs from ops.def: {set(listed) ^ set(table)}"
+
+# One version everywhere.
+header = (ROOT / "include/convt/convt.h").read_text()
+version = ".".join(re.search(rf"^#define CONVT_VERSION_{part} (\d+)$", header, re.M).group(1)
+                   for part in ("MAJOR", "MINOR", "PATCH"))
+for page, pattern in (("CHANGELOG.md", r"^## \[([\d.]+)\]"), ("CITATION.cff", r"^version: (.*)$")):
+    assert re.search(pattern, (ROOT / page).read_text(), re.M).group(1) == version, f"{page} is not about {version}"
+
+# The picture of the recorded figures.
+run([sys.executable, f"{ROOT}/bench/chart.py", "--check"])
+
 print("the documentation's examples run as shown")

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The shared library exports the C ABI and nothing else, and needs nothing but the C and C++ runtimes.
+# The shared library exports the C ABI and nothing else, needs nothing but the C and C++ runtimes, and has no static that
+# fork() could leave locked.
 #   symbols.sh path/to/libconvt.so
 set -eu
 export LC_ALL=C
@@ -33,6 +34,12 @@ done
 
 if ! readelf -d "$library" | grep -q '(SONAME).*\[libconvt\.so\.[0-9]'; then
   echo "has no versioned SONAME" >&2
+  failures=$((failures + 1))
+fi
+
+# A guarded static that another thread is just making stays locked for ever in a child of fork().
+if nm -D --undefined-only "$library" | grep -q '__cxa_guard_acquire'; then
+  echo "has function-local statics that are made at run time: use core::Lazy, or constants" >&2
   failures=$((failures + 1))
 fi
 

@@ -94,6 +94,12 @@ TEST(Text, MalformedProblems) {
       {"conv_transpose3d dtype=f8", "column 24: expected one of f32, f64, f16, bf16 (got 'f8')"},
       {"conv_transpose3d layout=nchw", "column 25: expected one of channels_first, channels_last (got 'nchw')"},
       {"conv_transpose3d precision=high", "expected one of ieee, tf32"},
+      {"conv_transpose3d precision=1", "column 28: expected one of ieee, tf32 (got '1')"},
+      {"conv_transpose2d channels=1->1 input=8,8 kernel=3", "column 39: expected 'x' between the sizes of input"},
+      {"conv_transpose2d channels=1->1 input=8*8 kernel=3",
+       "column 39: expected a field, or '|' before an op (got '*')"},
+      {"conv_transpose2d channels=1->1 input=8 8 kernel=3",
+       "column 40: expected a field, or '|' before an op (got '8')"},
   };
   for (const Bad& row : rows)
     EXPECT_NE(error_of(row.text).find(row.message), std::string::npos)
@@ -124,6 +130,8 @@ TEST(Text, MalformedChains) {
       {"max_pool(2x2x2x2)", "at most three sizes"},
       {"max_pool(ceil)", "max_pool needs its size"},
       {"max_pool(2, ceil=yes)", "expected true or false (got 'yes')"},
+      {"layer_norm(channels, affine=1)", "expected true or false (got '1')"},
+      {"add(channel, dtype=32)", "expected f32 or same (got '32')"},
       {"group_norm", "group_norm needs its groups"},
       {"add", "add needs its other"},
       {"add(foo)", "expected a number, channel, tensor or conv (got 'foo')"},

@@ -2,6 +2,7 @@
 // What is refused, with which status and message, and that nothing is written: every parameter of every named problem.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -299,6 +300,23 @@ TEST(Validation, MessagesCarryRuleAndValues) {
   f.output_shape(with(f, "padding_w", 6), shape);
   EXPECT_NE(std::string(convt_last_error()).find("(5 - 1)*2 - 2*6 + 1*(3 - 1) + 0 + 1"), std::string::npos)
       << convt_last_error();
+}
+
+// Planning takes milliseconds; steps that need a whole image, or move into the kernel, once took seconds.
+TEST(Validation, ChainsHaveALimitAndArePlannedUpToIt) {
+  constexpr std::size_t most = 1024;
+  for (const std::string op : {"group_norm(1)", "avg_pool(1)", "max_pool(1) | bias", "relu"}) {
+    const std::size_t each = op.find('|') == std::string::npos ? 1 : 2;
+    std::string text = "conv_transpose2d channels=4->4 input=256 kernel=3";
+    for (std::size_t i = 0; i < most; i += each) text += " | " + op;
+    convt_plan* plan = nullptr;
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(convt_plan_create_from_text(&plan, text.c_str(), nullptr), CONVT_OK) << convt_last_error();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20)) << op;
+    convt_plan_destroy(plan);
+    EXPECT_EQ(convt_plan_create_from_text(&plan, (text + " | relu").c_str(), nullptr), CONVT_INVALID_ARGUMENT);
+    EXPECT_STREQ(convt_last_error(), "chain: must have at most 1024 ops (got 1025)");
+  }
 }
 
 }  // namespace

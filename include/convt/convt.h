@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #define CONVT_VERSION_MAJOR 0
-#define CONVT_VERSION_MINOR 1
+#define CONVT_VERSION_MINOR 2
 #define CONVT_VERSION_PATCH 0
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -314,6 +314,13 @@ typedef struct convt_problem {
         {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, NULL                                       \
   }
 
+/* How products of precision CONVT_FLOAT32_TF32 are made on tensor cores. */
+typedef enum convt_tf32_products CONVT_INT {
+  CONVT_TF32_PRODUCTS_ANY = 0,   /* of f16 where that is faster and loses nothing (docs/numerics.md), else of tf32; or
+                                  * what the environment variable CONVT_TF32 says, "any" or "native" */
+  CONVT_TF32_PRODUCTS_NATIVE = 1 /* of tf32 alone */
+} convt_tf32_products;
+
 /* How to run it. A NULL pointer to options means CONVT_PLAN_OPTIONS_INIT. */
 typedef struct convt_plan_options {
   size_t struct_size;     /* sizeof(convt_plan_options) */
@@ -322,10 +329,11 @@ typedef struct convt_plan_options {
   const char* engine;     /* NULL or "": what the environment variable CONVT_ENGINE names or, without it, the first that
                            * accepts; else that one alone, e.g. "reference" */
   size_t workspace_limit; /* bytes of workspace a plan may ask for; 0: no limit */
+  convt_tf32_products tf32_products;
 } convt_plan_options;
 
 #define CONVT_PLAN_OPTIONS_INIT \
-  { sizeof(convt_plan_options), CONVT_DEVICE_CPU, 0, NULL, (size_t)0 }
+  { sizeof(convt_plan_options), CONVT_DEVICE_CPU, 0, NULL, (size_t)0, CONVT_TF32_PRODUCTS_ANY }
 
 typedef struct convt_plan convt_plan;
 

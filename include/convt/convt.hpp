@@ -10,8 +10,12 @@
 #ifndef CONVT_CONVT_HPP
 #define CONVT_CONVT_HPP
 
+#if defined(_MSVC_LANG) ? _MSVC_LANG < 202002L : __cplusplus < 202002L
+#error "convt.hpp needs C++20: compile with -std=c++20, or use convt.h, which is C"
+#else
 #include "convt/base.hpp"
 #include "convt/named_problems.hpp"
 #include "convt/plan.hpp"
+#endif
 
 #endif  // CONVT_CONVT_HPP

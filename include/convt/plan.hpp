@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,7 @@ struct PlanOptions {
   int device_index = 0;
   std::string engine = {};          // empty: the best that accepts the problem
   std::size_t workspace_limit = 0;  // bytes; 0: no limit
+  bool native_tf32 = false;         // CONVT_TF32_PRODUCTS_NATIVE
 };
 
 struct TensorInfo {
@@ -81,7 +83,7 @@ struct Tensors {
   std::span<const T> kernel = {};  // ignored once the plan has packed a kernel; may then be empty
   std::span<T> output = {};
   std::vector<Operand> operands = {};   // of Plan::operand_infos(), in that order
-  std::span<std::byte> workspace = {};  // empty: the library provides it; else see convt_tensors
+  std::span<std::byte> workspace = {};  // empty: the library provides it; else a Workspace, or see convt_tensors
   void* stream = nullptr;               // a cudaStream_t, for device plans
 };
 
@@ -212,6 +214,7 @@ class Plan {
     c.device_index = options.device_index;
     c.engine = options.engine.empty() ? nullptr : detail::c_text("engine", options.engine);
     c.workspace_limit = options.workspace_limit;
+    c.tf32_products = options.native_tf32 ? CONVT_TF32_PRODUCTS_NATIVE : CONVT_TF32_PRODUCTS_ANY;
     convt_plan* plan = nullptr;
     detail::check(c_create(&plan, what, &c));
     return Handle(plan);
@@ -263,6 +266,28 @@ class Plan {
   TensorInfo input_, kernel_, output_;
   std::vector<TensorInfo> operands_;
   bool packed_ = false;
+};
+
+// Host memory for the workspace of a plan's executions, aligned as convt_tensors asks. One at a time may use it.
+//   convt::Workspace workspace(plan);
+//   plan.execute<float>({.input = x, .kernel = w, .output = y, .workspace = workspace});
+class Workspace {
+ public:
+  explicit Workspace(std::size_t bytes)
+      : size_(bytes), data_(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{alignment}))) {}
+  explicit Workspace(const Plan& plan) : Workspace(plan.workspace_size()) {}
+
+  std::byte* data() const noexcept { return data_.get(); }
+  std::size_t size() const noexcept { return size_; }
+  operator std::span<std::byte>() const noexcept { return {data(), size()}; }
+
+ private:
+  static constexpr std::size_t alignment = 64;
+  struct Free {
+    void operator()(std::byte* data) const noexcept { ::operator delete (data, std::align_val_t{alignment}); }
+  };
+  std::size_t size_;
+  std::unique_ptr<std::byte, Free> data_;
 };
 
 }  // namespace convt

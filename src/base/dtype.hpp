@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -33,21 +34,29 @@ struct Small {
   static constexpr std::uint16_t infinity = ((1 << exponent_bits) - 1) << fraction_bits;
   static constexpr std::uint16_t quiet = 1 << (fraction_bits - 1);
 
-  // Round to nearest, ties to even, in one step from the double. Scaling by the unit of the result's binade is exact,
-  // so nearbyint() in the default rounding mode does the only rounding.
-  static std::uint16_t encode(double value) {
-    const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-    if (std::isnan(value)) return sign | infinity | quiet;
-    const double magnitude = std::fabs(value);
-    if (std::isinf(magnitude)) return sign | infinity;
-    if (magnitude == 0) return sign;
-    const int exponent = std::max(std::ilogb(magnitude), 1 - bias);  // subnormals share the smallest exponent
-    const auto units = static_cast<std::int64_t>(std::nearbyint(std::ldexp(magnitude, fraction_bits - exponent)));
-    // `units` counts units of 2^(exponent - fraction_bits); adding it to the exponent field minus its hidden bit
-    // carries into the next binade, from subnormal to normal, and from the largest value to infinity.
-    const std::int64_t field = static_cast<std::int64_t>(exponent + bias - 1) << fraction_bits;
-    const std::int64_t bits = field + units;
-    return static_cast<std::uint16_t>(sign | (bits >= infinity ? infinity : bits));
+  // Round to nearest, ties to even, in one step from the double's bits: whatever the floating-point environment is, and
+  // without a trace in it.
+  static constexpr std::uint16_t encode(double value) {
+    constexpr int double_fraction = 52, double_bias = 1023;
+    const auto bits = std::bit_cast<std::uint64_t>(value);
+    const auto sign = static_cast<std::uint16_t>(bits >> 48 & 0x8000U);
+    const auto biased = static_cast<int>(bits >> double_fraction & 0x7ffU);
+    std::uint64_t fraction = bits & ((std::uint64_t{1} << double_fraction) - 1);
+    if (biased == 0x7ff) return static_cast<std::uint16_t>(sign | infinity | (fraction != 0 ? quiet : 0));
+    if (biased == 0) return sign;  // a subnormal double is less than half of the smallest result
+    fraction |= std::uint64_t{1} << double_fraction;
+    const int exponent = std::max(biased - double_bias, 1 - bias);  // subnormals share the smallest exponent
+    if (exponent > bias) return static_cast<std::uint16_t>(sign | infinity);
+    // Units of 2^(exponent - fraction_bits): the fraction without its last `drop` bits.
+    const int drop = double_fraction - fraction_bits + exponent - (biased - double_bias);
+    if (drop > double_fraction + 1) return sign;
+    const std::uint64_t half = std::uint64_t{1} << (drop - 1);
+    const std::uint64_t kept = fraction >> drop, rest = fraction & (2 * half - 1);
+    const std::uint64_t units = kept + (rest > half || (rest == half && (kept & 1U) != 0) ? 1 : 0);
+    // Added to the exponent field minus its hidden bit, they carry into the next binade, from subnormal to normal, and
+    // from the largest value to infinity.
+    const std::uint64_t field = static_cast<std::uint64_t>(exponent + bias - 1) << fraction_bits;
+    return static_cast<std::uint16_t>(sign | (field + units));
   }
 
   static double decode(std::uint16_t bits) {

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include "base/checked.hpp"
+
 namespace convt::core {
 
 using Axes = std::array<std::int64_t, 3>;
@@ -28,6 +30,7 @@ constexpr Axes resolve(const Extents& extents, int dims, std::int64_t fill) {
   return axes;
 }
 
-constexpr std::int64_t volume(const Axes& axes) { return axes[0] * axes[1] * axes[2]; }
+// Capped: boxes that no tensor has are drawn up too, to be rejected.
+constexpr std::int64_t volume(const Axes& axes) { return capped_product({axes[0], axes[1], axes[2]}); }
 
 }  // namespace convt::core

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "base/lazy.hpp"
 #include "base/settings.hpp"
 #include "capi/guard.hpp"
 #include "epilogue/text.hpp"
@@ -26,29 +27,29 @@ constexpr const char* version =
 struct OpStrings {
   std::string name, signature, about, torch, examples;
 };
+constinit core::Lazy<std::vector<OpStrings>> all_op_strings;
 const std::vector<OpStrings>& op_strings() {
-  static const std::vector<OpStrings> all = [] {
+  return all_op_strings.get([] {
     std::vector<OpStrings> rows;
     for (const core::OpDescription& op : core::op_descriptions())
       rows.push_back(
           {std::string(op.name), op.signature, std::string(op.about), std::string(op.torch), std::string(op.examples)});
     return rows;
-  }();
-  return all;
+  });
 }
 
 struct ProblemStrings {
   std::string slug, parameters, chain, benchmark, demo;
 };
+constinit core::Lazy<std::vector<ProblemStrings>> all_problem_strings;
 const std::vector<ProblemStrings>& problem_strings() {
-  static const std::vector<ProblemStrings> all = [] {
+  return all_problem_strings.get([] {
     std::vector<ProblemStrings> rows;
     for (const core::NamedProblem& row : core::named_problems())
       rows.push_back({std::string(row.slug), std::string(row.parameters), std::string(row.chain),
                       core::example_case(row, row.benchmark), core::example_case(row, row.demo)});
     return rows;
-  }();
-  return all;
+  });
 }
 
 template <class T>

@@ -89,6 +89,10 @@ core::PlanOptions from_options(const convt_plan_options* pointer) {
   options.location = {from.device, from.device_index};
   if (from.engine != nullptr) options.engine = from.engine;
   options.workspace_limit = from.workspace_limit;
+  if (from.tf32_products != CONVT_TF32_PRODUCTS_ANY && from.tf32_products != CONVT_TF32_PRODUCTS_NATIVE)
+    core::reject("tf32_products", "must be CONVT_TF32_PRODUCTS_ANY or CONVT_TF32_PRODUCTS_NATIVE (got {})",
+                 static_cast<int>(from.tf32_products));
+  options.native_tf32 = from.tf32_products == CONVT_TF32_PRODUCTS_NATIVE;
   return options;
 }
 

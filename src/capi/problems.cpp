@@ -52,6 +52,7 @@ core::PlanKey key_of(const Asked& asked) {
   key.engine = environment.engine;
   key.isa = environment.isa;
   key.tile = environment.tile;
+  key.tf32 = environment.tf32;
   return key;
 }
 

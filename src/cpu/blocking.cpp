@@ -35,7 +35,7 @@ constexpr double panel_share = 0.3, patch_share = 0.75, bundle_share = 0.1;
 // Cycles of one product: `rows` of one class, in blocks as Convolver cuts them, over so many vectors.
 double product_cycles(const KernelShape& k, double rows, double depth, double vectors) {
   const double blocks = std::ceil(rows / k.most_rows);
-  const int block_rows = static_cast<int>(std::ceil(rows / blocks));
+  const int block_rows = std::min(static_cast<int>(std::ceil(rows / blocks)), k.most_rows);
   const int most = k.most_vectors[block_rows];
   const auto step = [&](int v) {
     // Multiply-adds, broadcasts, loads, prefetches and the loop's own instructions: measured, 3.3 of them per cycle.
@@ -43,7 +43,8 @@ double product_cycles(const KernelShape& k, double rows, double depth, double ve
     return std::max({0.5 * block_rows * v, instructions / 3.3, 4.0});
   };
   double full = std::floor(vectors / most);
-  int left = static_cast<int>(vectors - full * most);
+  // Of more vectors than a double counts, what is left is nothing that matters.
+  int left = static_cast<int>(std::clamp<double>(vectors - full * most, 0, most));
   double cycles = 0;
   if (left == 1 && full > 0) {  // as two halves
     full -= 1;
@@ -121,7 +122,8 @@ struct Model {
   // Neither much too large for the cache nor so small that it is all overhead.
   bool worth_a_look(const Sizes& sizes) const {
     const double values = static_cast<double>(pass.in.channels) * sizes.conv_pixels;
-    const double inputs = static_cast<double>(program.convolution.in_channels * volume(sizes.extent));
+    const double inputs =
+        static_cast<double>(program.convolution.in_channels) * static_cast<double>(volume(sizes.extent));
     const double bytes = std::max(values, inputs) * static_cast<double>(kernels.element);
     return bytes < 4 * cache_bytes && bytes > cache_bytes / 32;
   }
@@ -133,9 +135,9 @@ struct Model {
       taps *= std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) {
                 return a.taps < b.taps;
               })->taps;
-    const std::int64_t run = volume(sizes.positions) * cut.blocking.images;
+    const std::int64_t run = capped_product({volume(sizes.positions), cut.blocking.images, taps});
     const auto room = static_cast<std::int64_t>((in_place ? patch_share : panel_share) * cache_bytes) / kernels.element;
-    return std::clamp<std::int64_t>(room / std::max<std::int64_t>(run * taps, 1), 1,
+    return std::clamp<std::int64_t>(room / std::max<std::int64_t>(run, 1), 1,
                                     program.convolution.in_channels / program.convolution.groups);
   }
 
@@ -151,15 +153,17 @@ struct Model {
   }
   // Bytes of the weights of an output channel, and the channels of a bundle.
   std::int64_t channel_weights() const {
-    return ceil_div(program.kernel_count, program.convolution.out_channels) * kernels.element;
+    return capped_product({ceil_div(program.kernel_count, program.convolution.out_channels), kernels.element});
   }
   std::int64_t bundle() const {
     const auto room = static_cast<std::int64_t>(bundle_share * cache_bytes);
-    return std::max<std::int64_t>(room / (channel_weights() * kernels.most_rows), 1) * kernels.most_rows;
+    const std::int64_t block = capped_product({channel_weights(), kernels.most_rows});
+    return std::max<std::int64_t>(room / block, 1) * kernels.most_rows;
   }
+  double bundle_bytes() const { return static_cast<double>(bundle()) * static_cast<double>(channel_weights()); }
   // Weights that one item alone uses are packed by it.
   bool packs_late(const Cut& cut, const Sizes& sizes) const {
-    const bool fits = static_cast<double>(bundle() * channel_weights()) <= cache_bytes / 2;
+    const bool fits = bundle_bytes() <= cache_bytes / 2;
     return fits && bundled(cut, sizes) && items(cut, sizes) <= 1;
   }
 
@@ -178,20 +182,21 @@ struct Model {
     if (cut.blocking.panel) {
       const double runs = std::ceil(images * static_cast<double>(volume(q)) / kernels.lanes);
       const double copies = in_place ? 0
-                                     : depth * images * static_cast<double>(q[0] * q[1]) *
+                                     : depth * images * static_cast<double>(q[0]) * static_cast<double>(q[1]) *
                                            (2 + 2 * std::ceil(static_cast<double>(q[2]) / kernels.lanes));
       const double stores = rows * (runs * kernels.lanes * 1.2 + images * static_cast<double>(q[0]) * plane_cycles);
       return product_cycles(kernels, rows, depth, runs) + copies + stores;
     }
-    const std::int64_t end_to_end = ceil_div((q[1] - 1) * sizes.extent[2] + q[2], kernels.lanes);
-    const std::int64_t plane = std::min(end_to_end, q[1] * ceil_div(q[2], kernels.lanes));
+    const std::int64_t along = capped_sum({capped_product({q[1] - 1, sizes.extent[2]}), q[2]});
+    const std::int64_t by_row = capped_product({q[1], ceil_div(q[2], kernels.lanes)});
+    const std::int64_t plane = std::min(ceil_div(along, kernels.lanes), by_row);
     // More phases of W than a block has rows are stored one by one.
     const bool scattered = kinds[2]->phases > kernels.most_rows;
     const double each_row = row_cycles + (scattered ? element_cycles * static_cast<double>(q[2]) : 0);
     // Some planes at a time, as Convolver has them.
-    const std::int64_t run = direct_run(q[0], plane * kernels.lanes * static_cast<std::int64_t>(kernels.element));
+    const std::int64_t run = direct_run(q[0], capped_product({plane, kernels.lanes, kernels.element}));
     return static_cast<double>(q[0]) / static_cast<double>(run) *
-               product_cycles(kernels, rows, depth, static_cast<double>(run * plane)) +
+               product_cycles(kernels, rows, depth, static_cast<double>(run) * static_cast<double>(plane)) +
            rows * static_cast<double>(q[0]) * (plane_cycles + static_cast<double>(q[1]) * each_row);
   }
 
@@ -215,13 +220,13 @@ struct Model {
     }
     const bool from_patch = !cut.blocking.panel || bundled(cut, sizes);
     double kept = from_patch ? patch : 0.4 * cache_bytes + rows * run * element;
-    if (packs_late(cut, sizes)) kept += static_cast<double>(bundle() * channel_weights());
+    if (packs_late(cut, sizes)) kept += bundle_bytes();
     double slower = 0.15 * std::clamp((kept - cache_bytes) / cache_bytes, 0.0, 4.0);
     // A single tap reads something new in every step, more than half of the cache can give in time.
     if (from_patch && one_tap) slower += 0.3 * std::clamp((kept - 0.5 * cache_bytes) / cache_bytes, 0.0, 0.5);
     cycles *= 1 + slower;
-    const double rows_read =
-        static_cast<double>(c.in_channels) * images * static_cast<double>(sizes.extent[0] * sizes.extent[1]);
+    const double rows_read = static_cast<double>(c.in_channels) * images * static_cast<double>(sizes.extent[0]) *
+                             static_cast<double>(sizes.extent[1]);
     cycles += rows_read * row_cycles + patch / input_bytes_per_cycle;
     if (weights > 0.5 * cache_bytes && !packs_late(cut, sizes)) cycles += 0.5 * weights / far_bytes_per_cycle;
     const double stored = images * static_cast<double>(c.out_channels) * sizes.conv_pixels;
@@ -248,7 +253,7 @@ struct Model {
     cut.cycles = one * items;
     const double score = cut.cycles * std::sqrt(rounds * threads / shared) + (shared > 1 ? wake_cycles : 0);
     if (pass.source != Pass::Source::convolution) return score;
-    const double packing = static_cast<double>(program.kernel_count * kernels.element) /
+    const double packing = static_cast<double>(program.kernel_count) * static_cast<double>(kernels.element) /
                            (packs_late(cut, sizes) ? late_pack_bytes_per_cycle : pack_bytes_per_cycle);
     cut.cycles += packing;
     return score + packing;

@@ -7,6 +7,13 @@
 #include "cpu/sizes.hpp"
 
 namespace convt::core::cpu {
+namespace {
+
+// Elements that offsets of 32 bits reach, forwards and backwards.
+constexpr std::int64_t most_elements = 1 << 30;
+
+}  // namespace
+
 template <class T>
 Convolver<T>::Convolver(const Convolution& convolution, const Blocking& blocking, const ConvKernels<T>& kernels,
                         const std::array<std::vector<Interval>, 3>& outputs)
@@ -24,10 +31,12 @@ Convolver<T>::Convolver(const Convolution& convolution, const Blocking& blocking
       positions[a] = std::max(positions[a], all.size());
     }
   image_step_ = volume(extent_);
-  channel_step_ = odd_lines<T>(image_step_ * blocking_.images);
+  channel_step_ = odd_lines<T>(capped_product({image_step_, blocking_.images}));
   const std::int64_t in_channels = std::max<std::int64_t>(blocking_.channels / outs_, 1) * ins_;
   // Vectors reach beyond the last row, and classes of W with fewer positions than others beyond theirs.
-  patch_size_ = channel_step_ * in_channels + 2 * kernels_.lanes;
+  patch_size_ = capped_sum({capped_product({channel_step_, in_channels}), 2 * kernels_.lanes});
+  fits_ = patch_size_ <= most_elements && farthest_tap() <= most_elements;
+  if (!fits_) return;
 
   std::int64_t most_phases = 1;
   for (std::int64_t i = 0; i < phases_.count(); ++i) {
@@ -62,26 +71,47 @@ Convolver<T>::Convolver(const Convolution& convolution, const Blocking& blocking
   }
 
   if (blocking_.panel) {
-    run_step_ = odd_lines<T>(volume(positions) * blocking_.images);
-    const std::int64_t outs = std::min(blocking_.bundle, outs_);
-    panel_class_step_ = run_step_ * outs * most_phases;
-    sums_size_ = panel_class_step_ * as_index(panel_classes()) + kernels_.lanes;
-    std::int64_t depth = 0;
-    for (const Class& one : classes_)
-      for (std::size_t first = 0, end = 0; first < one.parts.size(); first = end) {
-        end = gathered_end(one, first);
-        depth = std::max(depth, one.parts[end - 1].end - one.parts[first].begin);
-      }
-    panel_size_ = run_step_ * depth + kernels_.lanes;
-    for (std::int64_t k = 0; k < depth; ++k) panel_offsets_.push_back(static_cast<std::int32_t>(k * run_step_));
-    panel_offsets_.resize(panel_offsets_.size() + gemm_ahead);
-    for (std::int64_t i = 0; i < run_step_; i += kernels_.lanes) panel_starts_.push_back(static_cast<std::int32_t>(i));
+    lay_out_panel(positions, most_phases);
   } else {
     const Vectors vectors = lay_vectors(positions[1], positions[2], positions[0]);
     run_step_ = odd_lines<T>(std::max(vectors.each_plane * kernels_.lanes, most_sums / as_index(sizeof(T))));
-    sums_size_ = run_step_ * kernels_.most_rows * as_index(phases_.axis[2].classes.size()) + kernels_.lanes;
-    starts_size_ = run_step_ + as_index(phases_.axis[2].classes.size());
+    fits_ = run_step_ <= most_elements;
+    const std::int64_t classes = as_index(phases_.axis[2].classes.size());
+    sums_size_ = run_step_ * kernels_.most_rows * classes + kernels_.lanes;
+    starts_size_ = run_step_ + classes;
   }
+}
+
+// The farthest place, back from a position, that a tap reads.
+template <class T>
+std::int64_t Convolver<T>::farthest_tap() const {
+  std::int64_t farthest = 0;
+  for (std::size_t a = 0; a < 3; ++a) {
+    std::int64_t shift = 0;
+    for (const AxisClass& one : phases_.axis[a].classes) shift = std::max(shift, one.shifts.back());
+    farthest = capped_sum({capped_product({farthest, extent_[a]}), shift});
+  }
+  return farthest;
+}
+
+template <class T>
+void Convolver<T>::lay_out_panel(const Axes& positions, std::int64_t most_phases) {
+  run_step_ = odd_lines<T>(capped_product({volume(positions), blocking_.images}));
+  std::int64_t depth = 0;
+  for (const Class& one : classes_)
+    for (std::size_t first = 0, end = 0; first < one.parts.size(); first = end) {
+      end = gathered_end(one, first);
+      depth = std::max(depth, one.parts[end - 1].end - one.parts[first].begin);
+    }
+  const std::int64_t outs = std::min(blocking_.bundle, outs_), classes = as_index(panel_classes());
+  panel_class_step_ = capped_product({run_step_, outs, most_phases});
+  sums_size_ = capped_sum({capped_product({panel_class_step_, classes}), kernels_.lanes});
+  panel_size_ = capped_sum({capped_product({run_step_, depth}), kernels_.lanes});
+  fits_ = panel_size_ <= most_elements && sums_size_ < most_size;
+  if (!fits_) return;
+  for (std::int64_t k = 0; k < depth; ++k) panel_offsets_.push_back(static_cast<std::int32_t>(k * run_step_));
+  panel_offsets_.resize(panel_offsets_.size() + gemm_ahead);
+  for (std::int64_t i = 0; i < run_step_; i += kernels_.lanes) panel_starts_.push_back(static_cast<std::int32_t>(i));
 }
 
 template <class T>
@@ -91,8 +121,9 @@ std::int64_t Convolver<T>::packed_size() const {
 
 template <class T>
 std::int64_t Convolver<T>::scratch_size() const {
-  return odd_lines<T>(patch_size_) + odd_lines<T>(sums_size_) + odd_lines<T>(panel_size_) + odd_lines<T>(starts_size_) +
-         odd_lines<T>(4 * kernels_.lanes) + (blocking_.late ? odd_lines<T>(blocking_.bundle * packed_each_) : 0);
+  const std::int64_t bundle = blocking_.late ? odd_lines<T>(capped_product({blocking_.bundle, packed_each_})) : 0;
+  return capped_sum({odd_lines<T>(patch_size_), odd_lines<T>(sums_size_), odd_lines<T>(panel_size_),
+                     odd_lines<T>(starts_size_), odd_lines<T>(4 * kernels_.lanes), bundle});
 }
 
 template <class T>
@@ -135,12 +166,14 @@ void Convolver<T>::run(const Item& item, const ChainKernels<T>& chain) const {
   if (!phases_.axis[0].complete || !phases_.axis[1].complete || !phases_.axis[2].complete) clear(item);
   for (std::int64_t first = outs.begin; first < outs.end; first += blocking_.bundle) {
     run.outs = {first, std::min(first + blocking_.bundle, outs.end)};
-    if (item.packed == nullptr) pack_bundle(item.kernel, {0, ins_}, run.outs, run.bundle);
+    bool finite = item.finite;
+    if (item.packed == nullptr) finite = pack_bundle({item.kernel, *item.space, {0, ins_}, run.outs, run.bundle});
     run.packed = item.packed == nullptr ? run.bundle : item.packed + first * packed_each_;
     if (blocking_.panel)
       run_panel(item, run);
     else
       run_direct(item, run);
+    if (!finite) add_nonfinite(item, run);
   }
   if (item.to.stream) kernels_.flush();
 }

@@ -74,6 +74,8 @@ class Convolver {
   Convolver(const Convolver&) = delete;  // classes point into phases_
   Convolver& operator=(const Convolver&) = delete;
 
+  // Whether 32-bit offsets reach all of a patch and a panel. Where they do not, nothing else may be asked.
+  bool fits() const { return fits_; }
   std::int64_t packed_size() const;   // in elements
   std::int64_t scratch_size() const;  // in elements, for one item at a time
   std::int64_t splits() const;        // of the output channels
@@ -83,16 +85,27 @@ class Convolver {
     const void* data = nullptr;
     convt_dtype dtype = CONVT_F32;
   };
-  // One of pack_parts() shares of packing.
+  // Memory for packing. An item that packs is given it: where outputs are written, nothing is allocated any more, since
+  // no failure may leave them half done.
+  struct PackSpace {
+    std::vector<typename PackTaps<T>::Place> places;
+    std::vector<std::byte> blocks;
+  };
+  void make_room(PackSpace& space) const;  // for this convolver, and for those it was made for before
+
+  // One of pack_parts() shares of packing. Whether all its weights are finite; those that are not are packed as 0,
+  // since 0*Inf is NaN and a patch has zeros around the image.
   std::int64_t pack_parts() const;
-  void pack(const Kernel& kernel, std::int64_t part, T* packed) const;
+  bool pack(const Kernel& kernel, std::int64_t part, T* packed) const;
 
   struct Item {
     std::span<const ImageView> inputs;  // one per image
     std::array<Interval, 3> outputs;
     std::int64_t split = 0;
-    const T* packed = nullptr;  // null: not yet, and the item packs
-    Kernel kernel;              // where it does
+    const T* packed = nullptr;   // null: not yet, and the item packs
+    bool finite = true;          // what is packed
+    Kernel kernel;               // where the item packs, or weights are not finite
+    PackSpace* space = nullptr;  // where the item packs
     T* scratch = nullptr;
     Destination<T> to;
   };
@@ -128,9 +141,21 @@ class Convolver {
   };
 
   Rows rows_of(const Class& one, std::int64_t outs) const;
-  void pack_bundle(const Kernel& kernel, const Interval& ins, const Interval& outs, T* to) const;
+  // Some channels' weights, to where they are packed.
+  struct Bundle {
+    const Kernel& kernel;
+    PackSpace& space;
+    Interval ins, outs;
+    T* to = nullptr;
+  };
+  bool pack_bundle(const Bundle& bundle) const;
+  void drop_nonfinite(const Interval& ins, std::int64_t outs, T* to) const;
+  void add_nonfinite(const Item& item, const Run& run) const;
+  void add_product(const Item& item, const Run& run, const Axes& tap, T weight, const Axes& channels) const;
   template <class E>
-  void pack_taps(const E* from, const Interval& ins, std::int64_t outs, T* to) const;
+  bool pack_taps(const Bundle& bundle, const E* from) const;
+  template <class E>
+  bool pack_merged(const Bundle& bundle, const E* from) const;
   void read_patch(const Item& item, const Run& run, const ChainKernels<T>& chain) const;
   void run_direct(const Item& item, const Run& run) const;
   void run_panel(const Item& item, const Run& run) const;
@@ -156,6 +181,8 @@ class Convolver {
   };
   Vectors lay_vectors(std::int64_t rows, std::int64_t width, std::int64_t planes) const;
   void clear(const Item& item) const;
+  std::int64_t farthest_tap() const;
+  void lay_out_panel(const Axes& positions, std::int64_t most_phases);
 
   Convolution convolution_;
   Blocking blocking_;
@@ -169,6 +196,7 @@ class Convolver {
   std::int64_t run_step_ = 0;  // between rows of sums
   std::int64_t sums_size_ = 0, panel_size_ = 0, panel_class_step_ = 0, starts_size_ = 0;
   std::vector<std::int32_t> panel_offsets_, panel_starts_;
+  bool fits_ = true;
 };
 
 }  // namespace convt::core::cpu

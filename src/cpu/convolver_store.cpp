@@ -40,8 +40,9 @@ void Convolver<T>::store(const Item& item, const Run& run, const Sums& sums) con
     if (h.size() <= 0) continue;
     RowsOut<T> out;
     out.from_step = sums.row_step;
-    out.to_step = ah.stride * item.to.row_step;
     out.rows = h.size();
+    // The step of one row alone can pass 63 bits.
+    out.to_step = out.rows > 1 ? ah.stride * item.to.row_step : 0;
     out.first_phase = first;
     out.phases = all_phases == 1 ? 1 : end - r;
     out.channels = all_phases == 1 ? end - r : 1;

@@ -4,10 +4,12 @@
 #include "cpu/executable.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 
 #include "base/settings.hpp"
 #include "cpu/convert.hpp"
+#include "cpu/lines.hpp"
 #include "cpu/threads.hpp"
 
 namespace convt::core::cpu {
@@ -32,27 +34,6 @@ void finish(const Step& step, const Moments& m, T& centre, T& scale) {
       std::get<Op>(step.what));
 }
 
-// Adds a tile's moments, numbered within the tile, to those of the image's regions.
-template <class T>
-void merge_tile(const PassPlan<T>& p, std::int64_t tile, const Moments* parts, Moments* sums) {
-  const Regions& regions = p.regions;
-  const Box box = p.box(p.tile_at(tile), p.pass.end - p.pass.begin);
-  Axes size{1, 1, 1}, space{1, 1, 1}, origin{0, 0, 0};  // of the axes that tell regions apart
-  for (std::size_t a = 0; a < static_cast<std::size_t>(regions.axes); ++a) {
-    size[a] = box.size[a];
-    space[a] = p.pass.out.space[a];
-    origin[a] = box.origin[a];
-  }
-  for (std::int64_t c = 0; c < p.pass.out.channels / regions.channels_each; ++c)
-    for (std::int64_t d = 0; d < size[0]; ++d)
-      for (std::int64_t h = 0; h < size[1]; ++h)
-        for (std::int64_t w = 0; w < size[2]; ++w) {
-          Moments& sum = sums[((c * space[0] + origin[0] + d) * space[1] + origin[1] + h) * space[2] + origin[2] + w];
-          sum = sum.count == 0 ? *parts : merge(sum, *parts);
-          ++parts;
-        }
-}
-
 template <class T>
 class CpuExecutable : public Executable {
  public:
@@ -69,11 +50,20 @@ class CpuExecutable : public Executable {
       dtype = real_dtype<T>;
     }
     std::vector<std::vector<T>> packed;
+    bool finite = true;
     for (const PassPlan<T>& p : s_->passes) {
       packed.emplace_back(p.convolver ? static_cast<std::size_t>(p.convolver->packed_size()) : 0);
-      if (p.convolver) pack(p, {kernel, dtype}, threads, packed.back().data());
+      if (p.convolver) finite &= pack(p, {kernel, dtype}, threads, packed.back().data());
     }
+    std::vector<T> whole;
+    if (!finite)
+      visit_dtype(dtype, [&]<class E>(E*) {
+        const E* const from = static_cast<const E*>(kernel);
+        whole.resize(static_cast<std::size_t>(s_->program->kernel_count));
+        std::transform(from, from + s_->program->kernel_count, whole.begin(), [](E x) { return to_real<T>(x); });
+      });
     packed_ = std::move(packed);
+    nonfinite_ = std::move(whole);
   }
 
   void execute(const Call& call) const override;
@@ -84,9 +74,14 @@ class CpuExecutable : public Executable {
   struct Work;    // one item
 
   using Kernel = typename Convolver<T>::Kernel;
-  static void pack(const PassPlan<T>& p, const Kernel& kernel, std::size_t threads, T* packed) {
-    parallel_for(p.convolver->pack_parts(), threads,
-                 [&](std::int64_t part, std::size_t) { p.convolver->pack(kernel, part, packed); });
+  using PackSpace = typename Convolver<T>::PackSpace;
+  // Whether all weights are finite.
+  static bool pack(const PassPlan<T>& p, const Kernel& kernel, std::size_t threads, T* packed) {
+    std::atomic<bool> finite{true};
+    parallel_for(p.convolver->pack_parts(), threads, [&](std::int64_t part, std::size_t) {
+      if (!p.convolver->pack(kernel, part, packed)) finite.store(false, std::memory_order_relaxed);
+    });
+    return finite.load(std::memory_order_relaxed);
   }
   void prepare(Frame& frame) const;
   void run_item(const Frame& frame, const Flight& flight, std::int64_t item, std::size_t slot) const;
@@ -102,6 +97,7 @@ class CpuExecutable : public Executable {
 
   std::shared_ptr<const Schedule<T>> s_;
   std::vector<std::vector<T>> packed_;  // by pass, once the kernel is packed
+  std::vector<T> nonfinite_;            // and the kernel itself, where some of it is not finite
 };
 
 template <class T>
@@ -109,11 +105,13 @@ struct CpuExecutable<T>::Frame {
   const Call& call;
   std::byte* workspace = nullptr;
   std::size_t threads = 1;
-  typename Convolver<T>::Kernel kernel;  // where some pass packs late
-  std::vector<const T*> packed;          // by pass; null: its items pack
-  std::vector<BoundStep<T>> steps;       // with what is the same for every image
-  std::vector<BoundStep<T>> slot_steps;  // per slot, with an image's own
-  std::vector<ImageView> slot_inputs;    // per slot
+  typename Convolver<T>::Kernel kernel{};  // for passes that pack late, and where it is not finite
+  bool finite = true;                      // what is packed
+  std::vector<const T*> packed{};          // by pass; null: its items pack
+  std::vector<BoundStep<T>> steps{};       // with what is the same for every image
+  std::vector<BoundStep<T>> slot_steps{};  // per slot, with an image's own
+  std::vector<PackSpace> slot_spaces{};    // per slot
+  std::vector<ImageView> slot_inputs{};    // per slot
   std::size_t inputs_each = 1;
 
   template <class U>
@@ -144,8 +142,9 @@ struct CpuExecutable<T>::Work {
 
 template <class T>
 void CpuExecutable<T>::execute(const Call& call) const {
-  Frame frame{call, static_cast<std::byte*>(call.workspace), std::min(num_threads(), s_->threads), {}, {}, {}, {}, {},
-              1};
+  Frame frame{.call = call,
+              .workspace = static_cast<std::byte*>(call.workspace),
+              .threads = std::min(num_threads(), s_->threads)};
   prepare(frame);
   const std::int64_t batch = s_->program->asked->input.batch;
   for (std::int64_t first = 0; first < batch; first += s_->flight) {
@@ -173,29 +172,30 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
     BoundStep<T> bound;
     bound.step = &step;
     const auto of = s_->constants[i];
+    const auto converted = [&](std::size_t operand, Place to) -> const T* {
+      visit_dtype(asked.operands[operand].dtype, [&]<class E>(E*) {
+        const auto* from = static_cast<const E*>(frame.call.operands[operand]);
+        std::transform(from, from + asked.operands[operand].count, frame.template at<T>(to),
+                       [](E x) { return to_real<T>(x); });
+      });
+      return frame.template at<T>(to);
+    };
     if (const Affine* affine = std::get_if<Affine>(&step.what)) {
       const auto channels = static_cast<std::size_t>(step.out.channels);
       std::vector<double> a(channels), b(channels);
       evaluate(program, *affine, frame.call.operands, a, b);
-      std::transform(a.begin(), a.end(), frame.template at<T>(of.a), [](double x) { return static_cast<T>(x); });
-      std::transform(b.begin(), b.end(), frame.template at<T>(of.b), [](double x) { return static_cast<T>(x); });
-      bound.a = frame.template at<T>(of.a);
-      bound.b = frame.template at<T>(of.b);
+      const Lines<T> lines{frame.template at<T>(of.a), frame.template at<T>(of.b), frame.template at<double>(of.wide)};
+      if (lines.fill(a, b)) bound.wide = lines.wide;
+      bound.a = lines.a;
+      bound.b = lines.b;
     } else if (needs_space(step)) {
       bound.regions = regions_of(step);
       if (step.operand_count == 2) {
-        const std::array<Place, 2> places{of.weight, of.bias};
-        for (std::size_t k = 0; k < 2; ++k) {
-          const Operand& operand = asked.operands[step.first_operand + k];
-          visit_dtype(operand.dtype, [&]<class E>(E*) {
-            const auto* from = static_cast<const E*>(frame.call.operands[step.first_operand + k]);
-            std::transform(from, from + operand.count, frame.template at<T>(places[k]),
-                           [](E x) { return to_real<T>(x); });
-          });
-        }
-        bound.weight = frame.template at<T>(of.weight);
-        bound.bias = frame.template at<T>(of.bias);
+        bound.weight = converted(step.first_operand, of.weight);
+        bound.bias = converted(step.first_operand + 1, of.bias);
       }
+    } else if (takes_channel_values(step)) {
+      bound.a = converted(step.first_operand, of.a);
     } else if (step.operand_count == 1) {
       bound.tensor.dtype = asked.operands[step.first_operand].dtype;
       bound.tensor.layout = asked.output_layout;
@@ -212,6 +212,8 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
 
   if (!packed_.empty()) {
     for (const auto& one : packed_) frame.packed.push_back(one.data());
+    frame.finite = nonfinite_.empty();
+    frame.kernel = {nonfinite_.data(), real_dtype<T>};
     return;
   }
   frame.kernel = {frame.call.kernel, asked.dtype};
@@ -222,7 +224,11 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
   for (const PassPlan<T>& p : s_->passes) {
     const bool now = p.convolver && !p.cut.blocking.late;
     frame.packed.push_back(now ? frame.template at<T>(p.packed) : nullptr);
-    if (now) pack(p, frame.kernel, frame.threads, frame.template at<T>(p.packed));
+    if (p.convolver && !now) {
+      frame.slot_spaces.resize(frame.threads);
+      for (auto& space : frame.slot_spaces) p.convolver->make_room(space);
+    }
+    if (now) frame.finite &= pack(p, frame.kernel, frame.threads, frame.template at<T>(p.packed));
   }
 }
 
@@ -278,7 +284,9 @@ void CpuExecutable<T>::convolve(const Frame& frame, const Work& work) const {
   for (std::size_t a = 0; a < 3; ++a) item.outputs[a] = {box.origin[a], box.origin[a] + box.size[a]};
   item.split = work.split;
   item.packed = frame.packed[work.flight.number];
+  item.finite = frame.finite;
   item.kernel = frame.kernel;
+  if (item.packed == nullptr) item.space = const_cast<PackSpace*>(frame.slot_spaces.data()) + work.slot;
   item.scratch = frame.template at<T>(work.base + s_->scratch);
   if (s_->direct_output) {
     const Axes& space = asked.output.space;
@@ -456,7 +464,7 @@ void CpuExecutable<T>::finish_pass(const Frame& frame, const Flight& flight) con
     auto* sums = frame.template at<Moments>(p.merged) + i * regions.count;
     std::fill_n(sums, regions.count, Moments{});
     for (std::int64_t t = 0; t < p.tiles; ++t)
-      merge_tile(p, t, frame.template at<Moments>(p.partials) + (i * p.tiles + t) * p.regions_each, sums);
+      p.merge_tile(t, frame.template at<Moments>(p.partials) + (i * p.tiles + t) * p.regions_each, sums);
     for (std::int64_t r = 0; r < regions.count; ++r) {
       const std::int64_t at = i * regions.count + r;
       finish(step, sums[r], frame.template at<T>(p.centre)[at], frame.template at<T>(p.scale)[at]);

@@ -55,7 +55,7 @@ bool has_scalar() { return true; }
 }  // namespace
 
 std::span<const Isa> isas() {
-  static const Isa table[] = {
+  static constexpr Isa table[] = {
 #define CONVT_ISA(name, target, arch)                                                            \
   CONVT_ONLY_##arch({#name, has_##name, name::chain_kernels<float>, name::chain_kernels<double>, \
                      name::conv_kernels<float>, name::conv_kernels<double>}, )

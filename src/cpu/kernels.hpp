@@ -111,8 +111,8 @@ struct ConvKernels {
   void (*gemm)(const Gemm<T>&);
   void (*interleave)(const Interleave<T>&);
   void (*gather)(const Gather<T>&);
-  void (*pack_taps)(const PackTaps<T>&);
-  void (*flush)();  // behind it, other threads see what was streamed before
+  bool (*pack_taps)(const PackTaps<T>&);  // whether all of it is finite
+  void (*flush)();                        // behind it, other threads see what was streamed before
 };
 
 }  // namespace convt::core::cpu

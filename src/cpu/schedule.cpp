@@ -14,6 +14,7 @@ constexpr std::int64_t flight_bytes = 16 << 20;
 // The size of an image that is one tile: a core's share of cache.
 constexpr std::int64_t tile_bytes = 1 << 20;
 constexpr double most_bytes = 1e15;
+constexpr const char* too_large_tile = "a tile's inputs, or the reach of its taps, pass 2^30 elements";
 
 // Parts of a block of memory, one behind the other.
 class Layout {
@@ -34,7 +35,7 @@ class Layout {
   bool overflow_ = false;
 };
 
-std::int64_t image_count(const Shape& shape) { return shape.channels * volume(shape.space); }
+std::int64_t image_count(const Shape& shape) { return capped_product({shape.channels, volume(shape.space)}); }
 
 }  // namespace
 
@@ -42,7 +43,7 @@ template <class T>
 bool image_is_a_tile(const Program& program) {
   const bool whole = std::any_of(program.steps.begin(), program.steps.end(),
                                  [](const Step& s) { return needs_space(s) || folds_space(s); });
-  return whole && image_count(program.conv) * static_cast<std::int64_t>(sizeof(T)) <= tile_bytes;
+  return whole && image_count(program.conv) <= tile_bytes / static_cast<std::int64_t>(sizeof(T));
 }
 
 template <class T>
@@ -60,14 +61,17 @@ void Schedule<T>::plan_passes(const Setup& setup) {
   const ConvKernels<T>& kernels = setup.isa->template conv<T>();
   const KernelShape shape{kernels.lanes, kernels.most_rows, kernels.most_vectors, sizeof(T)};
   const bool whole_image = image_is_a_tile<T>(*program);
-  for (const Pass& pass : passes_of(*program, setup.between, whole_image)) {
+  const std::vector<Pass> all = passes_of(*program, setup.between, whole_image);
+  rejection = too_many_steps(all);
+  if (!rejection.empty()) return;
+  for (const Pass& pass : all) {
     PassPlan<T> plan;
     plan.pass = pass;
     plan.cut = choose_cut(*program, pass, shape, threads, whole_image);
     plan.cut.cycles = std::max(plan.cut.cycles, 1.0);
     cycles += plan.cut.cycles;
     if (!(plan.cut.cycles < 1e300)) {
-      rejection = "a tile's inputs pass 2^30 elements";
+      rejection = too_large_tile;
       return;
     }
     std::array<std::vector<Interval>, 3> sources;
@@ -81,8 +85,13 @@ void Schedule<T>::plan_passes(const Setup& setup) {
     }
     const std::int64_t each = plan.cut.blocking.channels;
     plan.splits = ceil_div(pass.in.channels, each);
-    if (pass.source == Pass::Source::convolution)
+    if (pass.source == Pass::Source::convolution) {
       plan.convolver = std::make_unique<Convolver<T>>(program->convolution, plan.cut.blocking, kernels, sources);
+      if (!plan.convolver->fits()) {
+        rejection = too_large_tile;
+        return;
+      }
+    }
     if (pass.sink == Pass::Sink::moments) {
       plan.regions = regions_of(program->steps[pass.end]);
       plan.regions_each = pass.out.channels / plan.regions.channels_each;
@@ -114,10 +123,10 @@ void Schedule<T>::plan_shared() {
       for (std::size_t i = p.pass.begin; i < p.pass.end; ++i) store_in_output &= !is_pool(program->steps[i]);
   }
   store_in_output &= stored != 0;
-  flight = passes.size() == 1
-               ? asked.input.batch
-               : std::clamp<std::int64_t>(flight_bytes / (std::max<std::int64_t>(largest, 1) * std::int64_t{sizeof(T)}),
-                                          1, std::max<std::int64_t>(asked.input.batch, 1));
+  flight = passes.size() == 1 ? asked.input.batch
+                              : std::clamp<std::int64_t>(
+                                    flight_bytes / capped_product({std::max<std::int64_t>(largest, 1), sizeof(T)}), 1,
+                                    std::max<std::int64_t>(asked.input.batch, 1));
 
   Layout layout;
   for (const Step& step : program->steps) {
@@ -125,6 +134,9 @@ void Schedule<T>::plan_shared() {
     if (std::holds_alternative<Affine>(step.what)) {
       of.a = layout.add(step.out.channels, sizeof(T));
       of.b = layout.add(step.out.channels, sizeof(T));
+      of.wide = layout.add(2.0 * static_cast<double>(step.out.channels), sizeof(double));
+    } else if (takes_channel_values(step)) {
+      of.a = layout.add(step.in.channels, sizeof(T));
     } else if (needs_space(step) && step.operand_count == 2) {
       of.weight = layout.add(asked.operands[step.first_operand].count, sizeof(T));
       of.bias = layout.add(asked.operands[step.first_operand].count, sizeof(T));
@@ -133,7 +145,7 @@ void Schedule<T>::plan_shared() {
   }
   if (program->kernel_change.any()) changed_kernel = layout.add(program->kernel_count, sizeof(T));
   for (PassPlan<T>& p : passes) {
-    const auto tiles = static_cast<double>(p.tiles * flight);
+    const double tiles = static_cast<double>(p.tiles) * static_cast<double>(flight);
     if (p.convolver && !p.cut.blocking.late) p.packed = layout.add(p.convolver->packed_size(), sizeof(T));
     if (p.pass.sink == Pass::Sink::moments) {
       p.partials = layout.add(tiles * static_cast<double>(p.regions_each), sizeof(Moments));
@@ -170,7 +182,8 @@ void Schedule<T>::plan_slots() {
       const double pixels =
           static_cast<double>(largest[0]) * static_cast<double>(largest[1]) * static_cast<double>(largest[2]);
       const std::int64_t channels = std::min(all, p.cut.blocking.channels);
-      overflow |= pixels * static_cast<double>(channels * p.cut.blocking.images) > most_bytes / sizeof(T);
+      const auto images = static_cast<double>(p.cut.blocking.images);
+      overflow |= pixels * static_cast<double>(channels) * images > most_bytes / sizeof(T);
       if (overflow) break;
       const std::int64_t count = tile_step<T>({{}, largest}) * channels;
       if (level == 0 && !direct_output) tile_size = std::max(tile_size, count * p.cut.blocking.images);
@@ -198,8 +211,29 @@ void Schedule<T>::plan_slots() {
     rejection = "the workspace passes 10^15 bytes";
 }
 
+template <class T>
+void PassPlan<T>::merge_tile(std::int64_t tile, const Moments* parts, Moments* sums) const {
+  const Box part = this->box(tile_at(tile), pass.end - pass.begin);
+  Axes size{1, 1, 1}, space{1, 1, 1}, origin{0, 0, 0};  // of the axes that tell regions apart
+  for (std::size_t a = 0; a < static_cast<std::size_t>(regions.axes); ++a) {
+    size[a] = part.size[a];
+    space[a] = pass.out.space[a];
+    origin[a] = part.origin[a];
+  }
+  for (std::int64_t c = 0; c < pass.out.channels / regions.channels_each; ++c)
+    for (std::int64_t d = 0; d < size[0]; ++d)
+      for (std::int64_t h = 0; h < size[1]; ++h)
+        for (std::int64_t w = 0; w < size[2]; ++w) {
+          Moments& sum = sums[((c * space[0] + origin[0] + d) * space[1] + origin[1] + h) * space[2] + origin[2] + w];
+          sum = sum.count == 0 ? *parts : merge(sum, *parts);
+          ++parts;
+        }
+}
+
 template bool image_is_a_tile<float>(const Program&);
 template bool image_is_a_tile<double>(const Program&);
+template struct PassPlan<float>;
+template struct PassPlan<double>;
 template struct Schedule<float>;
 template struct Schedule<double>;
 

@@ -56,6 +56,8 @@ struct PassPlan {
     }
     return result;
   }
+  // Adds a tile's moments, numbered within the tile, to those of the image's regions.
+  void merge_tile(std::int64_t tile, const Moments* parts, Moments* sums) const;
   Interval channels(std::int64_t split) const {
     const std::int64_t each = cut.blocking.channels;
     return {split * each, std::min((split + 1) * each, pass.in.channels)};
@@ -75,7 +77,8 @@ struct Schedule {
   bool store_in_output = false;  // values between passes are kept in the output
 
   struct Constants {
-    Place a = 0, b = 0;          // of an Affine
+    Place a = 0, b = 0;          // of an Affine; a alone: of a Combine by channel
+    Place wide = 0;              // of an Affine both again, in double
     Place weight = 0, bias = 0;  // of a norm over trailing axes
   };
   std::vector<Constants> constants;  // by step

@@ -298,6 +298,8 @@ Home Home::home;
 
 }  // namespace
 
+std::size_t most_threads() { return limit_of_workers() + 1; }
+
 void parallel_for(std::int64_t count, std::size_t threads, LoopBody body) {
   struct Inside {
     const bool nested = std::exchange(inside_body, true);

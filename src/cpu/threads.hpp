@@ -33,6 +33,9 @@ class LoopBody {
   void (*call_)(const void*, std::int64_t, std::size_t);
 };
 
+// More than this many threads never work at one loop, whatever it asks for.
+std::size_t most_threads();
+
 // Calls body(item, slot) for every item of [0, count), from the calling thread and up to threads-1 workers.
 //   - Items are handed out in ascending order, one at a time, to whoever is free.
 //   - slot < threads, and within one loop a slot is used by one thread only: scratch memory per slot needs no lock.

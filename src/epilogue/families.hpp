@@ -13,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <tuple>
@@ -52,6 +53,10 @@ struct Pointwise {};
 
 // y = f(x, other) at each element; `term` says what the other is.
 //   V apply(V x, V other) const
+//   static constexpr bool linear    for any other, f(x) = a*x + b: written with + - * / alone, with x on the left of *
+//   and /
+// Plans fold linear ops whose other is a number or one value per channel into one multiply-add. Ops that are not linear
+// take a channel, a tensor or conv; one that needs a number alone is a Pointwise op with a parameter.
 struct Combine {
   Term term;
   OperandType dtype = OperandType::same;
@@ -61,6 +66,13 @@ struct Combine {
     return dtype == OperandType::same || operand ? "" : "takes a dtype for channel and tensor only";
   }
 };
+
+template <class Op>
+concept SaysWhetherLinear = requires {
+  { Op::linear } -> std::convertible_to<bool>;
+};
+template <class Op>
+concept LinearCombine = std::derived_from<Op, Combine> && SaysWhetherLinear<Op> && Op::linear;
 
 // Statistics over a region, in one pass or two, then a map of every element (Normalise) or one result (Reduce).
 //   V start() const; V join(V a, V b) const          fold of the region's elements, in any grouping

@@ -36,6 +36,12 @@ using Op = detail::DropEnd<std::variant<>,
                            detail::End>::type;
 #undef CONVT_OP
 
+#define CONVT_OP(name, Type)                                                                  \
+  static_assert(!std::derived_from<ops::Type, Combine> || SaysWhetherLinear<ops::Type>, #name \
+                ": an op derived from Combine must say `static constexpr bool linear`, true where it is a*x + b");
+#include "epilogue/ops.def"
+#undef CONVT_OP
+
 #define CONVT_OP(name, Type) #name,
 inline constexpr std::string_view op_names[] = {
 #include "epilogue/ops.def"

@@ -94,10 +94,13 @@ Shape infer(const Op& any, const Shape& in, const Shape& conv) {
           out.channels = 1;
           return out;
         } else {
-          if constexpr (std::derived_from<T, Combine>)
+          if constexpr (std::derived_from<T, Combine>) {
             if (op.term.kind == Term::conv && !(in == conv))
               reject(member(name, "other"), "conv needs a value of the convolution's own shape (got {} where it is {})",
                      fmt::join(in.sizes(), "x"), fmt::join(conv.sizes(), "x"));
+            if (!LinearCombine<T> && op.term.kind == Term::scalar)
+              reject(member(name, "other"), "must be channel, tensor or conv (got {})", op.term.number);
+          }
           return in;
         }
       },

@@ -79,8 +79,8 @@ void Scanner::expect(char c) {
 
 bool Scanner::next_is_word() { return !at_end() && is_letter(text_[position_]); }
 
-std::string_view Scanner::word() {
-  if (!next_is_word()) fail(column(), "expected a name (got {})", next_token());
+std::string_view Scanner::word(std::string_view expected) {
+  if (!next_is_word()) fail(column(), "expected {} (got {})", expected, next_token());
   const std::size_t begin = position_;
   while (position_ < text_.size() && is_word(text_[position_])) ++position_;
   return text_.substr(begin, position_ - begin);

@@ -19,14 +19,14 @@ void read(Scanner& s, Extents& value) { value = s.extents(); }
 
 void read(Scanner& s, bool& value) {
   const std::size_t at = s.column();
-  const std::string_view word = s.word();
+  const std::string_view word = s.word("true or false");
   if (word != "true" && word != "false") s.fail(at, "expected true or false (got '{}')", word);
   value = word == "true";
 }
 
 void read(Scanner& s, OperandType& value) {
   const std::size_t at = s.column();
-  const std::string_view word = s.word();
+  const std::string_view word = s.word("f32 or same");
   if (word != "f32" && word != "same")
     s.fail(at, "an operand's dtype is f32, or same (as the problem's), which is the default (got '{}')", word);
   value = word == "f32" ? OperandType::f32 : OperandType::same;
@@ -230,21 +230,18 @@ std::string print(const Chain& chain) {
   return fmt::format("{}", fmt::join(parts, " | "));
 }
 
-const std::vector<OpDescription>& op_descriptions() {
-  static const std::vector<OpDescription> rows = [] {
-    std::vector<OpDescription> all;
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (
-          [&] {
-            using T = std::variant_alternative_t<I, Op>;
-            all.push_back({op_names[I], describe(op_names[I], T{}, true), T::about, T::torch, T::examples});
-          }(),
-          ...);
-    }
-    (std::make_index_sequence<std::variant_size_v<Op>>{});
-    return all;
-  }();
-  return rows;
+std::vector<OpDescription> op_descriptions() {
+  std::vector<OpDescription> all;
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (
+        [&] {
+          using T = std::variant_alternative_t<I, Op>;
+          all.push_back({op_names[I], describe(op_names[I], T{}, true), T::about, T::torch, T::examples});
+        }(),
+        ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<Op>>{});
+  return all;
 }
 
 }  // namespace convt::core

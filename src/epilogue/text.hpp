@@ -21,20 +21,21 @@ class Scanner {
   bool accept(char c);            // consumes c if it is next
   bool accept(std::string_view);  // likewise, a literal
   void expect(char c);
-  std::string_view word();  // letters, digits and '_', beginning with a letter
+  // Letters, digits and '_', beginning with a letter. `expected` is what a message asks for where there is none.
+  std::string_view word(std::string_view expected = "a name");
   bool next_is_word();
   double number();
   std::int64_t count();  // a non-negative integer
   Extents extents();     // 3 or 3x5x2
 
-  std::size_t column();  // of the next token
+  std::size_t column();      // of the next token
+  std::string next_token();  // for messages
   template <class... Args>
   [[noreturn]] void fail(std::size_t column, fmt::format_string<Args...> what, Args&&... args) const {
     reject(subject_, "column {}: {}", column, fmt::format(what, std::forward<Args>(args)...));
   }
 
  private:
-  std::string next_token();  // for messages
   std::string_view subject_;
   std::string_view text_;
   std::size_t position_ = 0;
@@ -58,6 +59,6 @@ struct OpDescription {
   std::string signature;  // with every parameter and its default
   std::string_view about, torch, examples;
 };
-const std::vector<OpDescription>& op_descriptions();
+std::vector<OpDescription> op_descriptions();
 
 }  // namespace convt::core

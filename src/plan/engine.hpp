@@ -40,13 +40,18 @@ struct Request {
   std::shared_ptr<const Program> program;  // its steps, or the descriptor that was asked: they give the same
   Location location;
   std::size_t workspace_limit = 0;  // bytes; 0: none. A candidate over it is rejected, whatever its engine says
+  bool native_tf32 = false;         // no f16 in place of tf32
 };
 
+// Engines are constants of the library, there before any of its code runs: nothing guards their making, which a fork()
+// could cut.
 class Engine {
  public:
-  virtual ~Engine() = default;
   virtual std::string_view name() const = 0;
   virtual std::vector<Candidate> candidates(const Request& request) const = 0;
+
+ protected:
+  ~Engine() = default;
 };
 
 }  // namespace convt::core

@@ -63,8 +63,7 @@ std::string write(const Plan& plan) {
 }  // namespace
 
 const std::string& Plan::explain() const {
-  std::call_once(explained_, [&] { explanation_ = write(*this); });
-  return explanation_;
+  return explanation_.get([&] { return write(*this); });
 }
 
 }  // namespace convt::core

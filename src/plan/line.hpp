@@ -28,11 +28,53 @@ struct Line {
     assert(y.a == 0);
     return {x.a / y.b, x.b == 0 ? x.b : x.b / y.b};
   }
+
+  // A line has no order: an op that asks is not linear.
+  template <std::same_as<Line> L>
+  CONVT_FN friend bool operator<(L, L) {
+    return ask<L>();
+  }
+  template <std::same_as<Line> L>
+  CONVT_FN friend bool operator>(L, L) {
+    return ask<L>();
+  }
+  template <std::same_as<Line> L>
+  CONVT_FN friend bool operator<=(L, L) {
+    return ask<L>();
+  }
+  template <std::same_as<Line> L>
+  CONVT_FN friend bool operator>=(L, L) {
+    return ask<L>();
+  }
+  template <std::same_as<Line> L>
+  CONVT_FN friend bool operator==(L, L) {
+    return ask<L>();
+  }
+  template <std::same_as<Line> L>
+  CONVT_FN friend L select(bool, L, L) {
+    return ask<L>(), L();
+  }
+  template <std::same_as<Line> L>
+  CONVT_FN friend L maximum(L, L) {
+    return ask<L>(), L();
+  }
+  template <std::same_as<Line> L>
+  CONVT_FN friend L minimum(L, L) {
+    return ask<L>(), L();
+  }
+
+ private:
+  template <class L>
+  CONVT_FN static bool ask() {
+    static_assert(!std::same_as<L, Line>, "an op that compares x is not linear in x: say `linear = false`");
+    return false;
+  }
 };
 
 // What an op with per-channel operands makes of a line, from its operands at one channel.
 template <std::derived_from<Combine> Op>
 CONVT_FN Line apply_line(const Op& op, Line line, const double* operands) {
+  static_assert(LinearCombine<Op>, "only an op that says `linear = true` is folded into a*x + b");
   return op.apply(line, Line(op.term.kind == Term::scalar ? op.term.number : operands[0]));
 }
 // Of a norm: all it does, where its statistics are `given`; else its weight and bias alone.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/error.hpp"
+
 namespace convt::core {
 namespace {
 
@@ -106,6 +108,13 @@ std::vector<Pass> passes_of(const Program& program, Between between, bool whole_
   pass.out = program.steps.empty() ? program.conv : program.steps.back().out;
   passes.push_back(pass);
   return passes;
+}
+
+std::string too_many_steps(const std::vector<Pass>& passes) {
+  constexpr std::size_t most = 4096;
+  std::size_t steps = 0;
+  for (const Pass& pass : passes) steps += pass.end - pass.begin;
+  return steps <= most ? "" : fmt::format("its {} passes take {} steps, more than {}", passes.size(), steps, most);
 }
 
 std::int64_t channels_together(const Program& program, const Pass& pass) {

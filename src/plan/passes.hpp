@@ -5,6 +5,7 @@
 // norm, which were stored, or which it computes again; or from the pool's result, which is small.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "plan/phases.hpp"
@@ -42,6 +43,9 @@ enum class Between { store, recompute };
 
 // `whole_image`: a tile has all of an image's space, so that no step needs another pass.
 std::vector<Pass> passes_of(const Program& program, Between between, bool whole_image);
+// Why these passes are not worth planning: passes that each compute again what the one before did take as much as the
+// square of their number. "" where they are.
+std::string too_many_steps(const std::vector<Pass>& passes);
 
 bool needs_space(const Step& step);    // a norm over space
 bool folds_space(const Step& step);    // a pool over the whole image

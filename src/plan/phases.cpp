@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/division.hpp"
+#include "base/error.hpp"
 
 namespace convt::core {
 
@@ -58,6 +59,18 @@ AxisPhases phases_of(const Convolution& c, std::size_t axis, bool merged) {
       result.classes.push_back({{phase}, std::move(list)});
   }
   return result;
+}
+
+std::string reaches_too_far(const Convolution& c) {
+  constexpr std::int64_t most_places = std::int64_t{1} << 40;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const std::int64_t inputs = capped_product({c.input[a] - 1, c.stride[a]}),
+                       taps = capped_product({c.kernel[a] - 1, c.dilation[a]});
+    const std::int64_t farthest =
+        std::max({capped_sum({inputs, taps, c.padding[a]}), c.output[a], c.stride[a], c.dilation[a]});
+    if (farthest >= most_places) return fmt::format("axis {} reaches over 2^40 places or more", axis_letters[a]);
+  }
+  return {};
 }
 
 std::int64_t Phases::count() const {

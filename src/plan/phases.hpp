@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "problem/descriptor.hpp"
@@ -49,6 +50,11 @@ struct AxisPhases {
 };
 
 AxisPhases phases_of(const Convolution& convolution, std::size_t axis, bool merged);
+
+// Why engines that compute with phases leave a convolution to others: some axis reaches over 2^40 places or more,
+// farther than any memory, before padding crops it. "" where none does; sums of a few places, strides and dilations
+// then fit 63 bits.
+std::string reaches_too_far(const Convolution& convolution);
 
 // The phases of all axes, and classes as their products.
 struct Phases {

@@ -17,11 +17,18 @@ std::string wanted_engine(const PlanOptions& options, const Backends& backends) 
   std::string wanted = by_caller ? options.engine : std::string(environment().engine);
   if (wanted.empty()) return wanted;
   std::vector<std::string_view> names;
-  for (const Engine* engine : backends.engines) names.push_back(engine->name());
+  for (const auto engine : backends.engines) names.push_back(engine().name());
   if (std::find(names.begin(), names.end(), wanted) == names.end())
     reject(by_caller ? "engine" : "CONVT_ENGINE", "names no engine of this build, which has {} (got '{}')",
            fmt::join(names, ", "), wanted);
   return wanted;
+}
+
+bool wants_native_tf32() {
+  const std::string_view wanted = environment().tf32;
+  if (!wanted.empty() && wanted != "any" && wanted != "native")
+    reject("CONVT_TF32", "must be 'any' or 'native' (got '{}')", wanted);
+  return wanted == "native";
 }
 
 }  // namespace
@@ -31,10 +38,12 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
       location_(options.location),
       locate_(backends.locate) {
   const std::string wanted = wanted_engine(options, backends);
-  for (const Engine* engine : backends.engines) {
-    if (!wanted.empty() && engine->name() != wanted) continue;
+  for (const auto get : backends.engines) {
+    const Engine& engine = get();
+    if (!wanted.empty() && engine.name() != wanted) continue;
     Candidate best;
-    for (Candidate& candidate : engine->candidates({program_, location_, options.workspace_limit})) {
+    for (Candidate& candidate : engine.candidates(
+             {program_, location_, options.workspace_limit, options.native_tf32 || wants_native_tf32()})) {
       if (candidate.rejection.empty() && options.workspace_limit != 0 && candidate.workspace > options.workspace_limit)
         candidate.rejection = fmt::format("needs {} bytes of workspace, over the limit of {}", candidate.workspace,
                                           options.workspace_limit);
@@ -42,7 +51,7 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
       if (candidate.rejection.empty() && (!best.build || candidate.seconds < best.seconds)) best = std::move(candidate);
     }
     if (!best.build) continue;
-    engine_ = engine->name();
+    engine_ = engine.name();
     choice_ = best.name;
     details_ = std::move(best.details);
     workspace_ = best.workspace;

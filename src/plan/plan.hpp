@@ -3,18 +3,18 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/lazy.hpp"
 #include "plan/engine.hpp"
 
 namespace convt::core {
 
 // The engines in order of priority, and how to tell where a pointer is.
 struct Backends {
-  std::span<const Engine* const> engines;
+  std::span<const Engine& (*const)()> engines;
   Locate locate;
   bool has_cuda;
 };
@@ -23,6 +23,7 @@ struct PlanOptions {
   Location location;
   std::string engine;               // "": the first that accepts
   std::size_t workspace_limit = 0;  // bytes; 0: none
+  bool native_tf32 = false;         // no f16 in place of tf32
 };
 
 class Plan {
@@ -59,8 +60,7 @@ class Plan {
   std::vector<std::string> details_;
   std::unique_ptr<Executable> executable_;
   bool packed_ = false;
-  mutable std::once_flag explained_;
-  mutable std::string explanation_;
+  Lazy<std::string> explanation_;
 };
 
 }  // namespace convt::core

@@ -88,6 +88,16 @@ std::string print(const Step& step) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
+bool takes_channel_values(const Step& step) {
+  const Op* any = std::get_if<Op>(&step.what);
+  return any != nullptr && std::visit(
+                               []<class T>(const T& op) {
+                                 if constexpr (std::derived_from<T, Combine>) return op.term.kind == Term::channel;
+                                 return false;
+                               },
+                               *any);
+}
+
 bool Program::keeps_conv() const {
   return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
     const Op* op = std::get_if<Op>(&step.what);
@@ -98,7 +108,7 @@ bool Program::keeps_conv() const {
 Line apply(const Affine::Part& part, Line line, const OperandValues& operands) {
   return std::visit(
       [&]<class T>(const T& op) -> Line {
-        if constexpr (std::derived_from<T, Combine>) {
+        if constexpr (LinearCombine<T>) {
           return apply_line(op, line, operands.data());
         } else if constexpr (std::derived_from<T, ops::Norm>) {
           return apply_line(op, op.region().kind == Region::given, line, operands.data());

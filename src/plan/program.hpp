@@ -15,8 +15,8 @@
 
 namespace convt::core {
 
-// y = a[c]*x + b[c]: one run of per-channel linear ops, folded. Engines see no other op with per-channel operands, no
-// Combine with a scalar or per-channel term, and no norm with given statistics.
+// y = a[c]*x + b[c]: one run of per-channel linear ops, folded. Engines see no linear Combine with a scalar or
+// per-channel term, and no norm with given statistics; a Combine that is not linear may have one value per channel.
 struct Affine {
   struct Part {
     enum Role {
@@ -38,6 +38,8 @@ struct Step {
   std::size_t operand_count = 0;
 };
 std::string print(const Step& step);
+// A Combine whose other is one value per channel, its only operand.
+bool takes_channel_values(const Step& step);
 
 // How the kernel that the program convolves with comes from the asked one; all of it known at planning.
 struct KernelChange {

@@ -6,11 +6,13 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.hpp"
 #include "epilogue/text.hpp"
 #include "plan/algebra.hpp"
+#include "plan/phases.hpp"
 
 namespace convt::core {
 namespace {
@@ -30,7 +32,7 @@ void add_affine(Steps& steps, Affine::Part::Role role, const Stage& stage) {
 void add_steps(Steps& steps, const Stage& stage) {
   std::visit(
       [&]<class T>(const T& op) {
-        if constexpr (std::derived_from<T, Combine>) {
+        if constexpr (LinearCombine<T>) {
           if (op.term.kind == Term::scalar || op.term.kind == Term::channel)
             return add_affine(steps, Affine::Part::op, stage);
         } else if constexpr (std::derived_from<T, Normalise>) {
@@ -52,35 +54,61 @@ void add_steps(Steps& steps, const Stage& stage) {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-Line planned(const Affine::Part& part, Line line) {
-  if (part.role != Affine::Part::reduction) return apply(part, line, {unknown, unknown, unknown, unknown});
+// With `operand` for every operand's element.
+Line planned(const Affine::Part& part, Line line, double operand = unknown) {
+  if (part.role != Affine::Part::reduction) return apply(part, line, {operand, operand, operand, operand});
   const std::int64_t channels = part.stage.in.channels;
   line.b *= static_cast<double>(channels) * *linear_reduction(part.stage.op, channels);
+  return line;
+}
+Line planned(std::span<const Affine::Part> parts, Line line, double operand) {
+  for (const Affine::Part& part : parts) line = planned(part, line, operand);
   return line;
 }
 
 }  // namespace
 
-Line planned(const Affine& affine) {
-  return std::accumulate(affine.parts.begin(), affine.parts.end(), Line(),
-                         [](Line line, const Affine::Part& part) { return planned(part, line); });
-}
+Line planned(const Affine& affine) { return planned(affine.parts, Line(), unknown); }
 
 namespace {
+
+// Whether constants of one Affine stay in the range of what is computed in: 0*Inf is NaN where the ops, one by one,
+// give 0. What operands hold is not known: constants beside them stay near 1.
+bool stays_in_range(const Line& known, bool operands, convt_dtype dtype) {
+  const bool doubles = dtype == CONVT_F64;
+  const double most = operands  ? 0x1p32
+                      : doubles ? std::numeric_limits<double>::max()
+                                : static_cast<double>(std::numeric_limits<float>::max());
+  const double least = operands  ? 0x1p-32
+                       : doubles ? std::numeric_limits<double>::min()
+                                 : static_cast<double>(std::numeric_limits<float>::min());
+  const double a = std::abs(known.a), b = std::abs(known.b);
+  return (a == 0 || (a >= least && a <= most)) && b <= most;
+}
 
 // ---- The rules. Each says whether it did something.
 
 bool merge_neighbours(Program& program) {
   Steps merged;
+  Line known, all;  // of the last Affine: with 1 for its operands, and with what planning knows
   for (Step& step : program.steps) {
     Affine* next = affine_of(step);
     Affine* last = merged.empty() ? nullptr : affine_of(merged.back());
-    if (next != nullptr && last != nullptr) {
-      last->parts.insert(last->parts.end(), next->parts.begin(), next->parts.end());
-      merged.back().out = step.out;
-    } else {
-      merged.push_back(std::move(step));
+    const bool follows = next != nullptr && last != nullptr;
+    if (next != nullptr) {
+      const Line ones = planned(next->parts, follows ? known : Line(), 1);
+      const Line together = planned(next->parts, follows ? all : Line(), unknown);
+      if (follows && stays_in_range(ones, std::isnan(together.a) || std::isnan(together.b), program.asked->dtype)) {
+        last->parts.insert(last->parts.end(), next->parts.begin(), next->parts.end());
+        merged.back().out = step.out;
+        known = ones;
+        all = together;
+        continue;
+      }
+      known = planned(next->parts, Line(), 1);
+      all = planned(next->parts, Line(), unknown);
     }
+    merged.push_back(std::move(step));
   }
   const bool changed = merged.size() != program.steps.size();
   program.steps = std::move(merged);
@@ -232,6 +260,7 @@ std::optional<PooledAxis> pool_axis(const Convolution& c, std::size_t axis, std:
 
 // The convolution and the pool behind it, as one; nothing when there is none, or none with as few products.
 std::optional<Convolution> pool_convolution(const Convolution& c, const Windows& windows, const Axes& output) {
+  if (!reaches_too_far(c).empty()) return std::nullopt;
   Convolution pooled = c;
   pooled.output = output;
   double taps = 1, live = 1;
@@ -260,10 +289,9 @@ bool all_inside(const Windows& windows, const Step& step) {
   return true;
 }
 
-bool move_pool(Program& program) {
+// The pool at `at`, if it can become a part of the kernel.
+bool move_one_pool(Program& program, std::size_t at) {
   Steps& steps = program.steps;
-  const std::size_t at = !steps.empty() && affine_of(steps[0]) != nullptr ? 1 : 0;
-  if (at == steps.size() || program.keeps_conv()) return false;
   const Op op = std::get<Op>(steps[at].what);
   if (!linear_pool(op, 1)) return false;
   const Windows windows = std::visit(
@@ -280,12 +308,14 @@ bool move_pool(Program& program) {
     // Windows of windows are windows where those before touch and do not overlap.
     if (change.window[axis] != change.window_stride[axis]) return false;
     count *= static_cast<double>(windows.size[axis]);
+  }
+  const auto pooled = pool_convolution(program.convolution, windows, steps[at].out.space);
+  if (!pooled) return false;
+  change.factor *= *linear_pool(op, count);
+  for (std::size_t axis = 0; axis < 3; ++axis) {
     change.window[axis] *= windows.size[axis];
     change.window_stride[axis] *= windows.stride[axis];
   }
-  change.factor *= *linear_pool(op, count);
-  const auto pooled = pool_convolution(program.convolution, windows, steps[at].out.space);
-  if (!pooled) return false;
 
   const auto sizes = [&](const Axes& axes) { return fmt::join(axes.end() - program.conv.dims, axes.end(), "x"); };
   program.notes.push_back(fmt::format("{} moves into the kernel: {} taps at stride {} instead of {} at {}", print(op),
@@ -294,8 +324,19 @@ bool move_pool(Program& program) {
   program.convolution = *pooled;
   program.kernel_change = change;
   program.conv.space = pooled->output;
-  if (at == 1) steps[0].in.space = steps[0].out.space = pooled->output;
-  steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(at));
+  return true;
+}
+
+// As many as stand one behind the other: a chain can be long.
+bool move_pools(Program& program) {
+  Steps& steps = program.steps;
+  if (program.keeps_conv()) return false;
+  const std::size_t first = !steps.empty() && affine_of(steps[0]) != nullptr ? 1 : 0;
+  std::size_t end = first;
+  while (end < steps.size() && affine_of(steps[end]) == nullptr && move_one_pool(program, end)) ++end;
+  if (end == first) return false;
+  if (first == 1) steps[0].in.space = steps[0].out.space = program.conv.space;
+  steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(first), steps.begin() + static_cast<std::ptrdiff_t>(end));
   return true;
 }
 
@@ -319,7 +360,7 @@ Program rewrite(std::shared_ptr<const Descriptor> asked) {
   program.asked = std::move(asked);
   for (const Stage& stage : program.asked->stages) add_steps(program.steps, stage);
   while (merge_neighbours(program) || drop_identities(program) || cancel_shifts(program) || delay_shifts(program) ||
-         move_reduction(program) || move_pool(program)) {
+         move_reduction(program) || move_pools(program)) {
   }
   spread_single_inputs(program);
   const Convolution& c = program.convolution;

@@ -42,7 +42,8 @@ struct TapRun {
 // Behind windows of a convolution's result, `stride` apart: an output o = i*s + offset, where `stride` divides s, is in
 // window i*(s/stride) + m for these places m = (offset - j)/stride, 0 <= j < window where that divides.
 CONVT_FN inline TapRun windowed_places(std::int64_t offset, std::int64_t window, std::int64_t stride) {
-  const std::int64_t rest = (offset % stride + stride) % stride;  // the smallest j
+  std::int64_t rest = offset % stride;  // the smallest j
+  if (rest < 0) rest += stride;
   if (rest >= window) return {};
   const std::int64_t count = (window - 1 - rest) / stride + 1;
   return {(offset - rest) / stride - (count - 1), count};

@@ -18,9 +18,10 @@ constexpr std::string_view keys[] = {"dtype",  "layout", "precision", "batch",  
 // One of `names`, as its position.
 std::size_t choice(Scanner& s, const std::string_view* names, std::size_t count) {
   const std::size_t at = s.column();
-  const std::string_view word = s.word();
+  const std::string expected = fmt::format("one of {}", fmt::join(names, names + count, ", "));
+  const std::string_view word = s.word(expected);
   const auto* found = std::find(names, names + count, word);
-  if (found == names + count) s.fail(at, "expected one of {} (got '{}')", fmt::join(names, names + count, ", "), word);
+  if (found == names + count) s.fail(at, "expected {} (got '{}')", expected, word);
   return static_cast<std::size_t>(found - names);
 }
 
@@ -33,6 +34,8 @@ std::size_t read_size(Scanner& s) { return static_cast<std::size_t>(s.count()); 
 void read_axes(Scanner& s, Problem& problem, const AxisParameter& parameter) {
   const std::size_t at = s.column();
   const Extents extents = s.extents();
+  if (const std::size_t comma = s.column(); s.accept(','))
+    s.fail(comma, "expected 'x' between the sizes of {}, as in 8x8 (got ',')", parameter.name);
   const int dims = static_cast<int>(problem.dims);
   if (extents.rank != 1 && extents.rank != dims)
     s.fail(at, "{} takes one size{} (got {})", parameter.name, dims == 1 ? "" : fmt::format(" or {}", dims),
@@ -89,12 +92,12 @@ Problem parse_problem(std::string_view text) {
     s.expect('=');
     read_value(s, problem, key);
   }
+  const std::size_t behind = s.column();
+  const bool has_chain = s.accept('|');
+  if (!has_chain && !s.at_end()) s.fail(behind, "expected a field, or '|' before an op (got {})", s.next_token());
   for (const std::string_view key : {"channels", "input", "kernel"})
-    if (!given.contains(key)) s.fail(s.column(), "{}= is missing", key);
-  if (s.accept('|'))
-    problem.chain = parse_chain(s);
-  else if (!s.at_end())
-    s.fail(s.column(), "expected a field, or '|' before an op");
+    if (!given.contains(key)) s.fail(behind, "{}= is missing", key);
+  if (has_chain) problem.chain = parse_chain(s);
   return problem;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "base/checked.hpp"
@@ -14,7 +13,8 @@ namespace {
 
 __extension__ using Wide = __int128;  // sums of products of two 63-bit sizes
 
-constexpr std::size_t largest_size = std::numeric_limits<std::int64_t>::max();
+constexpr auto largest_size = static_cast<std::size_t>(most_size);
+constexpr std::size_t most_ops = 1024;  // of a chain: far beyond any model's, and planned within a second
 constexpr std::string_view input_names[] = {"depth", "height", "width"};
 
 std::int64_t size(std::string_view argument, std::size_t value, std::size_t least) {
@@ -154,6 +154,8 @@ Descriptor validate(const Problem& problem) {
   kernel.insert(kernel.end(), c.kernel.end() - d.dims, c.kernel.end());
   d.kernel_count = checked_count("kernel", kernel, d.dtype);
   check_bytes("output", d.conv, d.dtype);
+  if (problem.chain.size() > most_ops)
+    reject("chain", "must have at most {} ops (got {})", most_ops, problem.chain.size());
   for (const Op& op : problem.chain) add_stage(d, op);
   d.text = print(problem);
   d.chain = print(problem.chain);

@@ -106,9 +106,10 @@ struct Span {
 Span span_of(std::int64_t out, std::int64_t in, std::int64_t size, std::int64_t stride, std::int64_t padding,
              bool whole) {
   const std::int64_t start = out * stride - padding;
-  // Compared by difference: start + size can pass 63 bits.
+  // Compared by difference: start + size can pass 63 bits, and so can in + padding - start.
   const std::int64_t begin = std::max<std::int64_t>(start, 0), end = size < in - start ? start + size : in;
-  return {begin, end, static_cast<double>(whole ? std::min(size, in + padding - start) : end - begin)};
+  const std::int64_t padded = size - padding <= in - start ? size : in - start + padding;
+  return {begin, end, static_cast<double>(whole ? padded : end - begin)};
 }
 
 template <class T>

@@ -185,7 +185,7 @@ class ReferenceExecutable : public Executable {
   std::vector<double> packed_;
 };
 
-class ReferenceEngine : public Engine {
+class ReferenceEngine final : public Engine {
  public:
   std::string_view name() const override { return "reference"; }
 
@@ -211,7 +211,7 @@ class ReferenceEngine : public Engine {
 }  // namespace
 
 const Engine& reference_engine() {
-  static const ReferenceEngine engine;
+  static constinit const ReferenceEngine engine;
   return engine;
 }
 

@@ -7,6 +7,7 @@
 #include "gpu/support.hpp"
 #include "support/environment.hpp"
 #include "support/ranges.hpp"
+#include "support/tf32_promise.hpp"
 
 namespace convt::testing {
 namespace {
@@ -153,6 +154,52 @@ TEST_F(Hopper, RangesOfF16AndBeyond) {
   const Stream stream;
   check_ranges(on_gpu, place_of(stream), tiles_of);
   check_who_multiplies(on_gpu, place_of(stream), tiles_of);
+}
+
+// The promise of docs/numerics.md, in every rescaling, by the tile that planning takes and by the first of each way.
+TEST_F(Hopper, Tf32Promise) {
+  struct Run {
+    std::string layer, rescaling;
+    std::uint64_t seed;
+  };
+  std::vector<Run> runs;
+  for (const auto* const layers : {&promised_layers(), &promised_norms()})
+    for (const std::string& layer : *layers)
+      for (const std::string& rescaling : rescalings())
+        for (const std::uint64_t seed : {1U, 2U, 3U}) runs.push_back({layer, rescaling, seed});
+  in_parallel(runs.size(), [&](std::size_t i, cudaStream_t stream) {
+    const Run& run = runs[i];
+    EXPECT_LE(worst_region(run.layer, run.rescaling, run.seed, on_gpu, place_of(stream)), 1)
+        << run.layer << ", " << run.rescaling << ", seed " << run.seed;
+  });
+}
+
+TEST_F(Hopper, Tf32PromiseInEveryWay) {
+  for (const std::string& layer : promised_layers()) {
+    const std::string text = "conv_transpose" + layer.substr(0, 2) + " dtype=f32 precision=tf32" + layer.substr(2);
+    for (const std::string& tile : halved_ways(tiles_of(text))) {
+      const WithVariable forced("CONVT_TILE", tile);
+      in_parallel(rescalings().size(), [&](std::size_t i, cudaStream_t stream) {
+        EXPECT_LE(worst_region(layer, rescalings()[i], 4, on_gpu, place_of(stream)), 1)
+            << layer << ", " << tile << ", " << rescalings()[i];
+      });
+    }
+  }
+}
+
+// An option, and an environment variable, keep f16 from taking the place of tf32, and explain says what was done.
+TEST_F(Hopper, Tf32ByF16CanBeSwitchedOff) {
+  const std::string text =
+      "conv_transpose2d dtype=f32 precision=tf32 batch=32 channels=64->64 input=128 kernel=3 stride=2";
+  const auto uses_f16 = [&](const PlanOptions& options) {
+    return Plan::from_text(text, options).explain().find("f16 in place of tf32") != std::string::npos;
+  };
+  EXPECT_TRUE(uses_f16(on_gpu));
+  EXPECT_FALSE(uses_f16({.device = Device::cuda, .native_tf32 = true}));
+  const WithVariable native("CONVT_TF32", "native");
+  EXPECT_FALSE(uses_f16(on_gpu));
+  const WithVariable wrong("CONVT_TF32", "f8");
+  EXPECT_THROW(gpu_plan(text), Error);
 }
 
 }  // namespace

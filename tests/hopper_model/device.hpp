@@ -40,6 +40,12 @@ inline int __any_sync(unsigned mask, bool own) {
   return any;
 }
 
+inline unsigned __ballot_sync(unsigned mask, bool own) {
+  unsigned all = own ? 1U << threadIdx.x % hopper_model::warp_threads : 0U;
+  for (int apart = 1; apart < hopper_model::warp_threads; apart *= 2) all |= __shfl_xor_sync(mask, all, apart);
+  return all;
+}
+
 template <class T>
 T __ldg(const T* from) {
   return *from;
@@ -56,9 +62,12 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned places) {
   for (unsigned i = 0; i < 4; ++i) chosen |= static_cast<unsigned>(bytes >> (places >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return chosen;
 }
+inline int __popc(unsigned x) { return std::popcount(x); }
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 constexpr int min(int a, int b) { return a < b ? a : b; }
+constexpr unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
 constexpr int max(int a, int b) { return a > b ? a : b; }
 
 // Kernels have one parameter.

@@ -16,6 +16,7 @@
 #include "hopper_model/machine.hpp"
 #include "support/environment.hpp"
 #include "support/ranges.hpp"
+#include "support/tf32_promise.hpp"
 
 namespace convt::testing {
 namespace {
@@ -286,6 +287,22 @@ TEST(HopperModelRanges, OfF16AndBeyond) {
   // One tile of each case: on a GPU there is time for all ways.
   check_ranges(on_model, {Device::cuda, 0, nullptr}, tiles_of, 1);
   check_who_multiplies(on_model, {Device::cuda, 0, nullptr}, tiles_of);
+}
+
+// The promise of docs/numerics.md, on small layers: on a GPU there is time for others.
+TEST(HopperModelRanges, Tf32Promise) {
+  hopper_model::set_schedule({true, 1});
+  for (const std::string layer :
+       {"2d batch=2 channels=16->24 input=3x34 kernel=4 stride=2 padding=1",
+        "3d batch=2 channels=16->24 input=2x3x40 kernel=3 padding=1",
+        "2d batch=2 channels=16->64 input=2x40 kernel=3 layout=channels_last->channels_first",
+        "2d channels=16->24 input=3x34 kernel=3 stride=2 | layer_norm(channels, eps=1e-30)"}) {
+    const std::string text = "conv_transpose" + layer.substr(0, 2) + " dtype=f32 precision=tf32" + layer.substr(2);
+    const WithVariable forced("CONVT_TILE", halved_ways(tiles_of(text)).at(0));
+    for (const std::string& rescaling : rescalings())
+      EXPECT_LE(worst_region(layer, rescaling, 1, on_model, {Device::cuda, 0, nullptr}), 1)
+          << layer << ", " << rescaling;
+  }
 }
 
 }  // namespace

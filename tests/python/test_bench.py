@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark's cases and its bars."""
 
+import os
+import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import convt_abi
 import oracle
@@ -13,7 +16,10 @@ sys.path.insert(0, str(convt_abi.ROOT / "bench"))
 import bars  # noqa: E402
 import gpu_machine  # noqa: E402
 import gpu_report  # noqa: E402
+import ours  # noqa: E402
 import report  # noqa: E402
+import timing  # noqa: E402
+import torch_peers  # noqa: E402
 import workload  # noqa: E402
 from modes import MODES, with_mode  # noqa: E402
 
@@ -95,3 +101,65 @@ def test_sections_are_recorded_apart(tmp_path):
     after = document.read_text(encoding="utf-8")
     assert "first text" in after and "second text" in after
     assert before.split("<!-- measured on a GPU: begin -->")[0] == after.split("<!-- measured on a GPU: begin -->")[0]
+
+
+@pytest.mark.parametrize("text", [
+    "conv_transpose2d layout=channels_last batch=2 channels=3->4 input=5x6 kernel=3 stride=2 | add(tensor) | relu",
+    "conv_transpose2d layout=channels_first->channels_last batch=2 channels=3->4 input=5x6 kernel=3 | bias",
+    "conv_transpose3d layout=channels_last->channels_first channels=3->4 input=3x4x5 kernel=2 stride=2 | instance_norm",
+    "conv_transpose1d layout=channels_last channels=3->4 input=7 kernel=4 stride=2 | layer_norm(channels, affine)",
+    "conv_transpose2d dtype=bf16 batch=2 channels=16->8 input=9 kernel=3 stride=2 padding=1 | bias | gelu",
+    "conv_transpose2d dtype=f16 layout=channels_last channels=16->8 input=9 kernel=3 | batch_norm(affine) | silu",
+    "conv_transpose1d dtype=f64 channels=4->4 input=9 kernel=3 | mul(channel) | tanh"])
+def test_every_dtype_and_layout_is_judged_rightly(text):
+    """What computes the case is let through; what does not is found out."""
+    case = workload.Workload("case", text)
+    expected, tolerance = case.expected(), timing.TOLERANCE[case.plan.input.dtype]
+    convt = ours.plan(case, ours.threads(2))
+    # In 16 bits oneDNN may choose instructions that a virtual machine announces and does not have.
+    peers = [torch_peers.eager(case)] if case.plan.input.dtype in ("f32", "f64") else []
+    for contender in (convt, *peers):
+        timing.verify(contender, expected, tolerance)
+        assert contender.failure is None, (contender.name, contender.failure)
+    wrong = timing.Contender("wrong", lambda: 1.1 * convt.call())
+    timing.verify(wrong, expected, tolerance)
+    assert "wrong result" in wrong.failure
+
+
+def shapes_of(folder, text):
+    path = folder / "shapes.txt"
+    path.write_text(text, encoding="utf-8")
+    return workload.read_shapes(path)
+
+
+def test_shapes_file_is_read_kindly(tmp_path):
+    case = "conv_transpose1d channels=1->1 input=3 kernel=2"
+    assert shapes_of(tmp_path, f"# comment\n\na\t{case}\n  \nb {case}\n  # c\n") == {"a": case, "b": case}
+    for text, message in ((f"a\t{case}\nalone\n", "shapes.txt:2: a line is a name"),
+                          (f"a\t{case}\n\na\t{case}\n", "shapes.txt:3: there are two shapes named a"),
+                          ("a\tconv_transpose1d chanels=1", "shapes.txt:1: .*chanels")):
+        with pytest.raises(SystemExit, match=message):
+            shapes_of(tmp_path, text)
+
+
+def test_help_needs_no_peer(tmp_path):
+    for name in ("onnxruntime", "onnx"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('not here')\n", encoding="utf-8")
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    result = subprocess.run([sys.executable, convt_abi.ROOT / "bench/cpu.py", "--help"], capture_output=True, text=True,
+                            check=False, env=os.environ | {"PYTHONPATH": path})
+    assert result.returncode == 0 and "--threads" in result.stdout, result.stderr
+
+
+def test_disturbed_times_are_marked():
+    def entry(name, noisy):
+        rows = [{"name": who, "peer": who != "convt", "median_ms": 2.0, "min_ms": 1.0, "error": 1e-7, "failure": None,
+                 "gflops": 1.0, "slower_than_convt": 1.0, "noisy": noisy} for who in ("convt", "PyTorch")]
+        return {"name": name, "ratio": 1.25, "ratio_of_minima": 1.75, "noisy": noisy, "gflops": 1.0, "contenders": rows}
+    text = report.render({"machine": {}, "problems": [], "shapes": [entry("quiet", False), entry("loud", True)]})
+    (quiet,) = [line for line in text.splitlines() if line.startswith("| quiet")]
+    (loud,) = [line for line in text.splitlines() if line.startswith("| loud")]
+    assert "1.25x ~" in loud and "~" not in quiet
+    assert "Ratios of minima: loud 1.75x." in text
+    steady, disturbed = (timing.Contender("one", None, samples=samples) for samples in ([1.0, 1.1, 1.2], [1.0, 1.6, 1.7]))
+    assert disturbed.noisy and not steady.noisy

@@ -132,11 +132,13 @@ void check_who_multiplies(const PlanOptions& options, const cli::Place& place, c
     EXPECT_EQ(sum_with(tie, 0, 1), down) << tile;
     EXPECT_EQ(sum_with(tie, 65504, 1), down) << tile;
     EXPECT_EQ(sum_with(tie, 65536, 1), up) << tile;
-    EXPECT_EQ(sum_with(tie, 0, 0x1p-12F), down) << tile;
-    EXPECT_EQ(sum_with(tie, 0, 0x1p-13F), up) << tile;
-    EXPECT_EQ(sum_with(tie, 0, 0x1p16F), up) << tile;
-    EXPECT_EQ(sum_with(0x1p-12F * tie, 0, 1), 0x1p-12F * down) << tile;
-    EXPECT_EQ(sum_with(0x1p-13F * tie, 0, 1), 0x1p-13F * up) << tile;
+    // Filters are scaled, as far as floats go.
+    EXPECT_EQ(sum_with(tie, 0, 0x1p-13F), down) << tile;
+    EXPECT_EQ(sum_with(tie, 0, 0x1p-90F), down) << tile;
+    EXPECT_EQ(sum_with(tie, 0, 0x1p90F), down) << tile;
+    EXPECT_EQ(sum_with(tie, 0, 0x1p-110F), up) << tile;
+    EXPECT_EQ(sum_with(0x1p-16F * tie, 0, 1), 0x1p-16F * down) << tile;
+    EXPECT_EQ(sum_with(0x1p-17F * tie, 0, 1), 0x1p-17F * up) << tile;
     EXPECT_EQ(sum_with(0, 0, 1), 0) << tile;
   }
 }

@@ -3,6 +3,7 @@
 #include "cpu/simd/target.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "cpu/simd/gemm-inl.hpp"
@@ -183,10 +184,22 @@ void gather(const Gather<T>& g) {
     }
 }
 
-// Squares of (row, tap) are transposed: rows lie `taps` apart, the taps' places anywhere.
+// Infinities and NaN stay in a sum. So may large numbers: then each is looked at.
 template <class T>
-void pack_taps(const PackTaps<T>& p) {
+HWY_NOINLINE bool all_finite(const PackTaps<T>& p) {
+  for (std::int64_t c = 0; c < p.channels; ++c)
+    for (std::int64_t i = 0; i < p.rows * p.taps; ++i)
+      if (!std::isfinite(p.from[c * p.channel_step + i])) return false;
+  return true;
+}
+
+// Squares of (row, tap) are transposed: rows lie `taps` apart, the taps' places anywhere. A channel's sum is taken
+// while it is in the first-level cache.
+template <class T>
+bool pack_taps(const PackTaps<T>& p) {
+  using V = Values<T>;
   const T* from = p.from;
+  V sum(0.0), other(0.0);
   for (std::int64_t c = 0; c < p.channels; ++c, from += p.channel_step) {
     std::int64_t t = 0;
     // Channels lie too far apart for hardware to see the next one coming.
@@ -215,7 +228,20 @@ void pack_taps(const PackTaps<T>& p) {
       T* const to = p.places[t].at + c * p.places[t].step;
       for (std::int64_t r = 0; r < p.rows; ++r) to[r] = from[r * p.taps + t];
     }
+    std::int64_t i = 0;
+    const std::int64_t count = p.rows * p.taps;
+    for (; i + 2 * V::lanes <= count; i += 2 * V::lanes) {
+      sum = sum + V::load(from + i);
+      other = other + V::load(from + i + V::lanes);
+    }
+    for (; i + V::lanes <= count; i += V::lanes) sum = sum + V::load(from + i);
+    if (i < count) other = other + Part<T>(count - i).load(from + i);
   }
+  T lanes[V::lanes];
+  (sum + other).store(lanes);
+  T total = 0;
+  for (const T lane : lanes) total += lane;
+  return std::isfinite(total) || all_finite(p);
 }
 
 template <class T>
@@ -224,8 +250,8 @@ const ConvKernels<T>& conv_kernels();
 template <>
 const ConvKernels<CONVT_REAL>& conv_kernels<CONVT_REAL>() {
   using T = CONVT_REAL;
-  static const ConvKernels<T> table = [] {
-    ConvKernels<T> t{static_cast<int>(hn::Lanes(hn::ScalableTag<T>())),
+  static constexpr ConvKernels<T> table = [] {
+    ConvKernels<T> t{static_cast<int>(hn::MaxLanes(hn::ScalableTag<T>())),
                      most_rows,
                      {},
                      gemm<T>,

@@ -22,7 +22,8 @@ struct WindowAxis {
   // Compared by difference: start + size can pass 63 bits.
   std::int64_t end(std::int64_t out) const { return size < in - start(out) ? start(out) + size : in; }
   double counted(std::int64_t out) const {
-    return static_cast<double>(whole ? std::min(size, in + padding - start(out)) : end(out) - begin(out));
+    const std::int64_t left = in - start(out);  // in + padding - start(out) can pass 63 bits too
+    return static_cast<double>(whole ? (size - padding <= left ? size : left + padding) : end(out) - begin(out));
   }
 };
 

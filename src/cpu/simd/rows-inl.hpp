@@ -37,7 +37,11 @@ struct Place {
     const std::int64_t z = box.origin[0] + d, y = box.origin[1] + h;
     return z >= 0 && z < space[0] && y >= 0 && y < space[1];
   }
-  // The image's pixel where the row's part in the image begins.
+  // The first row of the box that lies in the image, as far as D and H tell.
+  Axes first_row() const {
+    return {std::max<std::int64_t>(-box.origin[0], 0), std::max<std::int64_t>(-box.origin[1], 0), 0};
+  }
+  // The image's pixel where the row's part in the image begins; of a row that the image has.
   std::int64_t pixel(std::int64_t d, std::int64_t h) const {
     return ((box.origin[0] + d) * space[1] + box.origin[1] + h) * space[2] + box.origin[2] + begin();
   }
@@ -77,7 +81,10 @@ void read_first(const ImageView& image, const Window& window, T* to) {
   const std::int64_t begin = place.begin(), end = place.end(), width = place.box.size[2], pixels = volume(image.space);
   const auto* const data = static_cast<const Stored*>(image.data);
   const RowReader<T, Stored> read_row{end - begin, data + image.channels * pixels};
-  const std::int64_t first = place.pixel(0, 0), plane = place.space[1] * place.space[2];
+  // Counted from a row in the image: the pixel of one far outside can pass 63 bits.
+  const Axes inside = place.first_row();
+  const bool any = begin != end && place.has_row(inside[0], inside[1]);
+  const std::int64_t first = any ? place.pixel(inside[0], inside[1]) : 0, plane = place.space[1] * place.space[2];
   for (std::int64_t c = 0; c < window.channels; ++c) {
     const Stored* const channel = data + (window.first_channel + c) * pixels;
     T* const rows = to + c * window.channel_step;
@@ -88,7 +95,7 @@ void read_first(const ImageView& image, const Window& window, T* to) {
           zero(row, width);
           continue;
         }
-        const Stored* const from = channel + first + d * plane + h * place.space[2];
+        const Stored* const from = channel + first + (d - inside[0]) * plane + (h - inside[1]) * place.space[2];
         zero(row, begin);
         if (c + 1 < window.channels) fetch(from + pixels, end - begin);
         read_row(from, row + begin);

@@ -35,6 +35,12 @@ struct ApplyLine {
   HWY_INLINE Values<T> operator()(Values<T> x) const { return line(op.apply(x)); }
 };
 template <class T, class Op>
+struct ApplyWith {
+  Op op;
+  Values<T> other;
+  HWY_INLINE Values<T> operator()(Values<T> x) const { return op.apply(x, other); }
+};
+template <class T, class Op>
 struct Map {
   Op op;
   Values<T> centre, scale;
@@ -114,9 +120,21 @@ HWY_NOINLINE void pointwise_affine(const Op& op, const BoundStep<T>& behind, con
   }
 }
 
+// Whose constants T does not hold.
+template <class T>
+HWY_NOINLINE void wide_affine(const BoundStep<T>& step, const Strip<T>& strip) {
+  for (std::int64_t c = 0; c < strip.channels; ++c) {
+    const std::int64_t channel = strip.first_channel + c;
+    const double a = step.wide[channel], b = step.wide[step.step->out.channels + channel];
+    T* const x = strip.row(c);
+    for (std::int64_t i = 0; i < strip.count; ++i) x[i] = static_cast<T>(a * static_cast<double>(x[i]) + b);
+  }
+}
+
 template <class T>
 HWY_NOINLINE void affine(const BoundStep<T>& step, const Strip<T>& strip) {
   using V = Values<T>;
+  if (step.wide != nullptr) return wide_affine(step, strip);
   for (std::int64_t c = 0; c < strip.channels; ++c) {
     const std::int64_t channel = strip.first_channel + c;
     map_row(Line<T>{V(step.a[channel]), V(step.b[channel])}, strip.row(c), strip.count);
@@ -147,6 +165,13 @@ HWY_NOINLINE const T* operand_row(const ImageView& image, std::int64_t channel, 
 
 template <class T, class Op>
 HWY_NOINLINE void combine(const Op& op, const BoundStep<T>& step, const Strip<T>& strip) {
+  if constexpr (!LinearCombine<Op>)
+    if (op.term.kind == Term::channel) {
+      using V = Values<T>;
+      for (std::int64_t c = 0; c < strip.channels; ++c)
+        map_row(ApplyWith<T, Op>{op, V(step.a[strip.first_channel + c])}, strip.row(c), strip.count);
+      return;
+    }
   assert(op.term.kind == Term::conv || op.term.kind == Term::tensor);
   if (op.term.kind == Term::conv) {
     for (std::int64_t c = 0; c < strip.channels; ++c)
@@ -247,7 +272,8 @@ std::size_t run_first(std::span<const BoundStep<T>> steps, Strip<T>& strip) {
     affine(steps[0], strip);
     return 1;
   }
-  const bool affine_next = steps.size() > 1 && std::holds_alternative<Affine>(steps[1].step->what);
+  const bool affine_next =
+      steps.size() > 1 && std::holds_alternative<Affine>(steps[1].step->what) && steps[1].wide == nullptr;
   return visit_twin(*any, [&]<class O>(const O& op) -> std::size_t {
     if constexpr (std::derived_from<O, Pointwise>)
       if (affine_next) {

@@ -62,7 +62,25 @@ CONVT_VALUES negative_mul_add(Values<T> a, Values<T> b, Values<T> c) {
 }
 CONVT_CHOSEN is_infinite(Values<T> a) { return absolute(a) == Values<T>(HUGE_VAL); }
 
-// As the machine has them, in one instruction, with b where a or b is NaN; NEON gives NaN, which serves as well.
+// As the machine has them, in one instruction: of two numbers the larger or smaller; with a NaN in b, NaN. With one in
+// a alone the answer differs between machines, which `maximum` and `minimum` mend: NaN then wins on either side.
+#if HWY_TARGET == HWY_NEON
+// Highway's Max and Min are FMAXNM and FMINNM, which drop NaN. FMAX and FMIN hand it on, from both sides.
+HWY_INLINE Values<float> larger(Values<float> a, Values<float> b) {
+  return Values<float>(Values<float>::Raw(vmaxq_f32(a.raw.raw, b.raw.raw)));
+}
+HWY_INLINE Values<float> smaller(Values<float> a, Values<float> b) {
+  return Values<float>(Values<float>::Raw(vminq_f32(a.raw.raw, b.raw.raw)));
+}
+HWY_INLINE Values<double> larger(Values<double> a, Values<double> b) {
+  return Values<double>(Values<double>::Raw(vmaxq_f64(a.raw.raw, b.raw.raw)));
+}
+HWY_INLINE Values<double> smaller(Values<double> a, Values<double> b) {
+  return Values<double>(Values<double>::Raw(vminq_f64(a.raw.raw, b.raw.raw)));
+}
+CONVT_VALUES maximum(Values<T> a, Values<T> b) { return larger(a, b); }
+CONVT_VALUES minimum(Values<T> a, Values<T> b) { return smaller(a, b); }
+#else
 #if HWY_TARGET == HWY_SCALAR
 CONVT_VALUES larger(Values<T> a, Values<T> b) { return select(a > b, a, b); }
 CONVT_VALUES smaller(Values<T> a, Values<T> b) { return select(a < b, a, b); }
@@ -72,6 +90,7 @@ CONVT_VALUES smaller(Values<T> a, Values<T> b) { return Values<T>(hn::Min(a.raw,
 #endif
 CONVT_VALUES maximum(Values<T> a, Values<T> b) { return select(is_nan(a), a, larger(a, b)); }
 CONVT_VALUES minimum(Values<T> a, Values<T> b) { return select(is_nan(a), a, smaller(a, b)); }
+#endif
 // NaN stays NaN.
 CONVT_VALUES limit(Values<T> a, double low, double high) { return larger(Values<T>(low), smaller(Values<T>(high), a)); }
 #undef CONVT_VALUES

@@ -21,7 +21,9 @@ __device__ Line apply_part(const Part& part, Line line, int channel) {
   for (int i = 0; i < 4; ++i)
     if (i < part.operand_count) operands[i] = load_any(part.operands[i], channel, part.dtypes[i]);
   if (part.role == Part::combine)
-    visit<Combine>(part.op, part.params.bytes, [&](const auto& op) { line = apply_line(op, line, operands); });
+    visit<Combine>(part.op, part.params.bytes, [&]<class T>(const T& op) {
+      if constexpr (LinearCombine<T>) line = apply_line(op, line, operands);
+    });
   else
     visit<ops_device::Norm>(part.op, part.params.bytes, [&](const auto& op) {
       line = apply_line(math_of(op), part.role == Part::norm_given, line, operands);

@@ -84,7 +84,7 @@ void bind_combine(const Program& program, const Step& step, const Call& call, co
     return;
   }
   to.dtype = asked.operands[step.first_operand].dtype;
-  to.step = strides_of(asked.output_layout, step.in);
+  to.step = takes_channel_values(step) ? Strides{.c = 1} : strides_of(asked.output_layout, step.in);
   to.data[0] = advance(call.operands[step.first_operand], offset_of(to.step, slab), to.dtype);
 }
 

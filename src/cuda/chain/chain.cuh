@@ -14,10 +14,11 @@ struct WindowPart {
 __device__ inline WindowPart window_at(const PoolAxis& axis, int out, bool whole) {
   const std::int64_t start = axis.start + out * axis.stride;
   const std::int64_t begin = start > 0 ? start : 0;
-  // Compared by difference: start + size can pass 63 bits.
+  // Compared by difference: start + size can pass 63 bits, and so can in + padding - start.
   const std::int64_t end = axis.size < axis.in - start ? start + axis.size : axis.in;
-  const std::int64_t padded = axis.in + axis.padding - start;
-  const std::int64_t counted = !whole ? end - begin : axis.size < padded ? axis.size : padded;
+  const std::int64_t left = axis.in - start;
+  const std::int64_t padded = axis.size - axis.padding <= left ? axis.size : left + axis.padding;
+  const std::int64_t counted = whole ? padded : end - begin;
   return {static_cast<int>(begin - axis.origin), static_cast<int>(end - axis.origin), static_cast<double>(counted)};
 }
 

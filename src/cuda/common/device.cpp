@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/common/device.hpp"
 
-#include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "cuda/common/error.hpp"
+#include "plan/kept.hpp"
 
 namespace convt::core::cuda {
 namespace {
@@ -51,6 +53,32 @@ DeviceProperties ask(int device) {
   return result;
 }
 
+// Devices that can be used; one that was not there may come.
+class KnownDevices {
+ public:
+  DeviceProperties find(int device) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [number, asked] : known_)
+      if (number == device) return asked;
+    DeviceProperties fresh = ask(device);
+    if (fresh.unusable.empty()) known_.emplace_back(device, fresh);
+    return fresh;
+  }
+  void clear() {
+    std::vector<std::pair<int, DeviceProperties>> dropped;
+    const std::lock_guard lock(mutex_);
+    known_.swap(dropped);
+  }
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<int, DeviceProperties>> known_;
+};
+constinit Kept<KnownDevices> known_devices;
+const Keeper<known_devices> keeper;
+
 }  // namespace
 
 DeviceGuard::DeviceGuard(int device) : device_(device) {
@@ -61,15 +89,7 @@ DeviceGuard::~DeviceGuard() {
   if (before_ != device_) ignore(cudaSetDevice(before_));
 }
 
-DeviceProperties properties(int device) {
-  // Never destroyed: calls of other threads may outlive main().
-  static std::mutex& mutex = *new std::mutex;
-  static auto& known = *new std::map<int, DeviceProperties>;
-  const std::lock_guard lock(mutex);
-  const auto found = known.find(device);
-  if (found != known.end() && found->second.unusable.empty()) return found->second;
-  return known[device] = ask(device);  // one that was not there may have come
-}
+DeviceProperties properties(int device) { return known_devices.object.find(device); }
 
 int lanes(const DeviceProperties& device, bool doubles) {
   const bool data_centre = device.minor == 0;  // 8.0, 9.0, 10.0

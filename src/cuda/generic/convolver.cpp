@@ -95,6 +95,16 @@ void PlainConvolver<T>::plan_taps() {
     if (c.kernel[a] > most_steps || (c.kernel[a] - 1) * dilation / stride >= most_inside)
       rejection = fmt::format("the taps along {} reach over 2^29 inputs", axis_letters[a]);
   }
+  // Where a block's inputs begin is counted from position 0, which can lie far outside the image.
+  const Strides in = strides_of(program_->asked->input_layout, program_->asked->input);
+  const std::array<std::int64_t, 3> steps{in.d, in.h, in.w};
+  std::int64_t farthest = program_->asked->input.count();
+  for (std::size_t a = 0; a < 3; ++a) {
+    const std::int64_t positions = (c.output[a] + c.padding[a]) / taps_[a].stride + 1;
+    farthest = capped_sum({farthest, capped_product({positions, steps[a]})});
+  }
+  if (capped_product({farthest, static_cast<std::int64_t>(size_of(program_->asked->dtype))}) == most_size)
+    rejection = "its positions pass 2^63 bytes";
   if (std::max({c.in_channels, c.out_channels, program_->asked->convolution.out_channels}) > most_channels)
     rejection = "there are more than 2^29 channels";
   const double depth = static_cast<double>(c.in_channels / c.groups) * static_cast<double>(c.kernel[0]) *
@@ -119,7 +129,7 @@ double PlainConvolver<T>::seconds(std::int64_t images, const Axes& box, bool) co
   const double busy = (block_ == Shape::wide ? 0.5 : block_ == Shape::middle ? 0.35 : 0.1) * (doubles ? 0.6 : 1);
   const double products = count_work(*program_).needed * static_cast<double>(padded_rows_) / static_cast<double>(rows_);
   const double rate = busy * device_.multiprocessors * lanes(device_, doubles) * device_.clock;
-  const double pixels = static_cast<double>(images * volume(box));
+  const double pixels = static_cast<double>(images) * static_cast<double>(volume(box));
   const std::int64_t all_pixels = program_->asked->input.batch * volume(program_->conv.space);
   const double share = pixels / static_cast<double>(std::max<std::int64_t>(all_pixels, 1));
   const double all = pixels / columns_of(block_, doubles) * bands();

@@ -6,7 +6,7 @@
 namespace convt::core {
 namespace {
 
-class GenericEngine : public Engine {
+class GenericEngine final : public Engine {
  public:
   std::string_view name() const override { return "cuda-generic"; }
 
@@ -14,6 +14,7 @@ class GenericEngine : public Engine {
     Candidate none;
     none.name = name();
     none.rejection = cuda::generic::why_unusable(request.location);
+    if (none.rejection.empty()) none.rejection = reaches_too_far(request.program->convolution);
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
     const auto convolver = cuda::generic::make_convolver(request.program, device);
@@ -27,7 +28,7 @@ class GenericEngine : public Engine {
 }  // namespace
 
 const Engine& cuda_generic_engine() {
-  static const GenericEngine engine;
+  static constinit const GenericEngine engine;
   return engine;
 }
 

@@ -41,7 +41,7 @@ class Layout {
   bool overflow_ = false;
 };
 
-std::int64_t image_count(const core::Shape& shape) { return shape.channels * volume(shape.space); }
+std::int64_t image_count(const core::Shape& shape) { return capped_product({shape.channels, volume(shape.space)}); }
 
 }  // namespace
 
@@ -69,7 +69,10 @@ Schedule::Schedule(const Setup& setup)
   doubles = program->asked->dtype == CONVT_F64;
   real = doubles ? sizeof(double) : sizeof(float);
   if (!rejection.empty()) return;
-  for (const Pass& pass : passes_of(*program, setup.between, false)) {
+  const std::vector<Pass> all = passes_of(*program, setup.between, false);
+  rejection = too_many_steps(all);
+  if (!rejection.empty()) return;
+  for (const Pass& pass : all) {
     PassPlan plan;
     plan.pass = pass;
     plan_stages(plan);
@@ -258,7 +261,7 @@ double Schedule::plan_store() {
       kept += static_cast<double>(region_count(program->steps[p.pass.end])) * (sizeof(Moments) + 2.0 * sizeof(double));
   }
   store_in_output &= store_step != 0;
-  kept += static_cast<double>(store_step * real);
+  kept += static_cast<double>(store_step) * static_cast<double>(real);
   return kept;
 }
 
@@ -314,7 +317,7 @@ void Schedule::place_buffers() {
   std::int64_t strip_elements = 0;
   for (const PassPlan& p : passes) {
     const auto own = buffer_elements(p);
-    for (std::size_t i = 0; i < buffers; ++i) elements[i] = std::max(elements[i], own[i] * p.images);
+    for (std::size_t i = 0; i < buffers; ++i) elements[i] = std::max(elements[i], capped_product({own[i], p.images}));
     for (const Stage& stage : p.stages) {
       const std::int64_t channels = channels_behind(p, p.level_before(stage));
       if (!stage.convolves && strip_pixels(stage, channels) == 0) strip_elements = std::max(strip_elements, channels);
@@ -335,7 +338,7 @@ void Schedule::place_buffers() {
     of.partials = layout.add(partials, sizeof(Moments));
   }
   if (store_step != 0 && !store_in_output)
-    store = layout.add(static_cast<double>(store_step * flight), static_cast<double>(real));
+    store = layout.add(static_cast<double>(store_step) * static_cast<double>(flight), static_cast<double>(real));
   for (std::size_t i = 0; i < buffers; ++i) slab[i] = layout.add(elements[i], real);
   if (strip_elements != 0) {
     constexpr std::int64_t pitch = 2;  // one pixel and an odd step
@@ -354,8 +357,10 @@ double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) con
   const Descriptor& asked = *program->asked;
   const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
   const auto tiles = static_cast<double>(plan.tiles()), element = static_cast<double>(size_of(asked.dtype));
-  const double in_and_out = element * static_cast<double>(asked.input.count() + asked.output.count()) / (batch * tiles);
-  const double stored = plan.pass.stores ? static_cast<double>(image_count(plan.pass.out) * real) / tiles : 0;
+  const double elements = static_cast<double>(asked.input.count()) + static_cast<double>(asked.output.count());
+  const double in_and_out = element * elements / (batch * tiles);
+  const double stored =
+      plan.pass.stores ? static_cast<double>(image_count(plan.pass.out)) * static_cast<double>(real) / tiles : 0;
   const double launches = static_cast<double>(plan.stages.size() + (plan.pass.sink == Pass::Sink::output ? 0 : 2));
   const double each = buffer_bytes(plan), memory = streamed * device.bandwidth;
   const auto stay = static_cast<double>(slab_bytes), kept_stay = stay / (static_cast<double>(flight) * tiles);

@@ -62,8 +62,7 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
   constexpr int loads = loads_of(team);
   Ring slot{p.slots};
   Filler filler{static_cast<int>(threadIdx.x) - team.first_producer(), warps * warp_threads};
-  const int warp = static_cast<int>(threadIdx.x) / warp_threads - team.consumer_warps();
-  Seen<typename Kind::Input> seen(p, warp, warps);
+  RangeGuard<typename Kind::Input> guard;
   // What it works on is in memory: registers are short.
   int number = blockIdx.x;
   if constexpr (Kind::cuts) {
@@ -83,8 +82,7 @@ __device__ void fill_halos(const ConvParams& p, const Memory& memory) {
     if constexpr (Kind::cuts) times = fills_of<Kind::joint>(p, memory.share()->first, memory.share()->end);
     if constexpr (Kind::folds) times = fills_of<1>(p, 0, p.class_count);
     fill_box<typename Kind::Input, loads, Kind::cuts || Kind::folds, Kind::twins>(
-        p, memory.shared, corner_of(p, item), memory.slots, slot, filler, times, tell, seen);
-    seen.end_tile(p, warp);
+        p, memory.shared, corner_of(p, item), memory.slots, slot, filler, times, tell, guard);
     keep_next<Kind::cuts, Kind::wide>(p, memory);
   } while (Kind::cuts ? memory.share()->more >= 0 : --left > 0);
 }
@@ -116,10 +114,14 @@ __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int nu
   if (shared.careful) {
 #pragma unroll
     for (int j = 0; j < joint; ++j) {
-      const Item item = *memory.item();  // or its address is kept for a call that hardly ever comes
-      const int own = number + (j < there ? j : 0), phase = p.classes[own].phase;
-      accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(
-          p, item, own, phase_along(phase, 0), phase_along(phase, 1), phase_along(phase, 2), sums[j]);
+      if constexpr (Kind::halved) {
+        accumulate_nothing(sums[j]);
+      } else {
+        const Item item = *memory.item();  // or its address is kept for a call that hardly ever comes
+        const int own = number + (j < there ? j : 0), phase = p.classes[own].phase;
+        accumulate_carefully<typename Kind::Element, n, 1, Places, blocks>(
+            p, item, own, phase_along(phase, 0), phase_along(phase, 1), phase_along(phase, 2), sums[j]);
+      }
     }
     if (!p.resident && has_taps(p, number, there)) pass_chunks(p, shared, feed.halo);
     return;
@@ -307,13 +309,14 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
 
 template <class Kind>
 __global__ void __launch_bounds__(Kind::team.threads(), 1) conv_kernel(const __grid_constant__ ConvParams p) {
-  if (!is_wanted<Kind>(p)) return;
+  if (!must_run<Kind>(p)) return;
   constexpr Team team = Kind::team;
   constexpr int streamer = team.first_writer() - warp_threads;  // the first thread of the producers' last warp
   const int tile_bytes = Kind::columns * p.row_bytes;
   const bool all = all_fill(Kind::way, p.all_weights);
   Memory memory(p, tile_bytes, team.warps(), Kind::place_bytes, Kind::cuts);
   Shared& shared = memory.shared;
+  if (threadIdx.x == 0) RangeGuard<typename Kind::Input>::clear(p);
   if (threadIdx.x == 0)
     init_barriers(p, shared, team.halo_warps(all), team.consumer_warps(), Kind::pools ? team.consumers : team.writers,
                   Kind::pools ? group_threads : team.first_producer());

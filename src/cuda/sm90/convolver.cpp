@@ -72,7 +72,7 @@ class TiledConvolver : public HopperConvolver {
   std::string explain(bool pools) const override;
   double packed_bytes() const override {
     const bool both = choice_.quick.way == Way::march && !only_marches_;
-    return (static_cast<double>(header()) + weight_bytes()) * (both ? 2 : 1);
+    return (static_cast<double>(header()) + weight_bytes()) * (both ? 2 : 1) + scales_bytes();
   }
   void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override;
   bool has_short_steps(std::size_t begin, std::size_t end) const override {
@@ -91,6 +91,10 @@ class TiledConvolver : public HopperConvolver {
     return shifts_at() + rounded(3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count()));
   }
   double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
+  // Of f16 in place of tf32, behind all that is packed: filters' scales, and what undoes them.
+  bool scales_filters() const { return g_.halved() && !begins_with_norm(*program_); }
+  double scales_bytes() const { return scales_filters() ? 2.0 * sizeof(float) * g_.out_channels : 0; }
+  std::size_t scales_at() const { return static_cast<std::size_t>(packed_bytes() - scales_bytes()); }
   // Those with joined taps, behind the weights that other tiles use.
   std::size_t joined_at() const { return only_marches_ ? 0 : header() + static_cast<std::size_t>(weight_bytes()); }
   const std::byte* packed_of(const ConvJob& job, const Tile& tile) const {
@@ -201,6 +205,14 @@ void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype
   p.row_bytes = g_.row_bytes;
   p.chunks = g_.chunks;
   auto* const to = static_cast<std::byte*>(packed);
+  p.scale = g_.halved() ? common_scale : 1;
+  if (scales_filters()) {
+    auto* const scales = reinterpret_cast<float*>(to + scales_at());
+    launch_scale({static_cast<const float*>(kernel), scales, g_.in_channels, g_.out_channels, g_.tap_count()}, stream,
+                 early);
+    p.scales = scales;
+    early = true;
+  }
   if (!only_marches_) pack_as(choice_.strip, p, to, stream, early);
   if (choice_.quick.way == Way::march) pack_as(choice_.quick, p, to + joined_at(), stream, early || !only_marches_);
 }
@@ -306,13 +318,17 @@ int TiledConvolver::convolve(const ConvJob& job, const Relay& relay) const {
     shorten(job.behind, g_.out_channels, p.behind);
   }
   assert(tile.way != Way::strip || !only_marches_);
+  if (g_.halved())
+    undo_scales(job,
+                scales_filters() ? reinterpret_cast<const float*>(job.packed + scales_at()) + g_.out_channels : nullptr,
+                p);
   prepare_chains(job, dtype, volume(program_->convolution.stride), g_.out_channels == g_.columns, p);
   place_axes(job, tile, p);
   place_tile(tile, p);
   const std::byte* const packed = packed_of(job, tile);
   p.careful = packed_flags(packed);
   p.seen = relay.seen;
-  std::ranges::copy(relay.wanted, p.wanted);
+  std::ranges::copy(relay.guards, p.guards);
   p.shifts = reinterpret_cast<const int*>(packed + shifts_at());
   p.weights = packed + header();
   p.taps = g_.tap_count() / (tile.way == Way::march ? joined_taps : 1);
@@ -359,8 +375,7 @@ int TiledConvolver::convolve(const ConvJob& job, const Relay& relay) const {
                    : dtype == CONVT_F16 ? launch_conv_f16
                                         : launch_conv_bf16;
   run(way, g_.columns, p, how);
-  const Team team = team_of(way, g_.columns);
-  return grid * (way == Way::march ? team.producers * group_warps : team.halo_warps(all_fill(way, tile.all_weights)));
+  return grid;
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ Tiling best_tiling(const std::shared_ptr<const Program>& program, Geometry geome
   return tiling;
 }
 
-class Sm90Engine : public Engine {
+class Sm90Engine final : public Engine {
  public:
   std::string_view name() const override { return "cuda-sm90"; }
 
@@ -102,6 +102,7 @@ class Sm90Engine : public Engine {
     Candidate none;
     none.name = name();
     none.rejection = cuda::generic::why_unusable(request.location);
+    if (none.rejection.empty()) none.rejection = reaches_too_far(request.program->convolution);
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
     if (device.major != 9 || device.minor != 0) {
@@ -116,10 +117,11 @@ class Sm90Engine : public Engine {
     if (!none.rejection.empty()) return {none};
     std::vector<Candidate> all;
     // f16 in place of tf32, for as many columns.
-    if (geometry.element == 4 && can_halve(tiling.choice.geometry.columns) && geometry.in_channels >= few_channels) {
+    if (geometry.element == 4 && !request.native_tf32 && can_halve(tiling.choice.geometry.columns) &&
+        geometry.in_channels >= few_channels) {
       Tiling first = best_tiling(request.program, halved(geometry), device);
       const auto make = [&](const Choice& choice) {
-        return make_halved_convolver(make_convolver(request.program, device, choice),
+        return make_halved_convolver(request.program, make_convolver(request.program, device, choice),
                                      make_convolver(request.program, device, tiling.choice), device);
       };
       if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns) {
@@ -169,7 +171,7 @@ class Sm90Engine : public Engine {
 }  // namespace
 
 const Engine& cuda_sm90_engine() {
-  static const Sm90Engine engine;
+  static constinit const Sm90Engine engine;
   return engine;
 }
 

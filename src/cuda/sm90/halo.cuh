@@ -169,7 +169,7 @@ struct Filler {
 // is empty; the first loads are under way before.
 template <class E, int pixels, int loads, int row_bytes, bool twins, bool full, class Open>
 __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
-                          const Filler& filler, const Open& open, Seen<E>& seen) {
+                          const Filler& filler, const Open& open, RangeGuard<E>& guard) {
   constexpr int size = operand_bytes<E>, channels = row_bytes / size, each = 16 / size;
   constexpr int at_once = channels < loads ? channels : loads, parts = loads / at_once;
   using X = Loaded<E, pixels>;
@@ -178,8 +178,12 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
   const int there = min(channels, p.in_channels - chunk * channels), all = lines.all(p);
   const std::int64_t channel_bytes = p.channel_step * static_cast<std::int64_t>(sizeof(E));
   const std::int64_t first_channel = static_cast<std::int64_t>(chunk) * channels * p.channel_step;
+  // The range guard's warps stay together: as long as one of their lanes has a part, which lane % 32 of it is.
+  constexpr bool together = RangeGuard<E>::guards;
+  static_assert(!together || parts == 1);
+  const auto has_part = [&](int part) { return (together ? part & -warp_threads : part) < all; };
 #pragma unroll 1
-  for (int part = filler.first; part < all; part += filler.threads * parts) {
+  for (int part = filler.first; has_part(part); part += filler.threads * parts) {
     X x[parts][at_once];
     const X* from[parts];
     Places rows[parts];
@@ -203,31 +207,42 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 #pragma unroll
       for (int i = 0; i < parts; ++i) {
         if (i > 0 && part + i * filler.threads >= all) continue;
+        const bool is_part = !together || part < all;
         const int turned = first_pixel<pixels, twins>();
         int place[pixels];
 #pragma unroll
         for (int k = 0; k < pixels; ++k) place[k] = rows[i].place[k] ^ (twins ? 0 : first * size);
         const bool inside = (place[0] & Places::inside) != 0;
+        const auto is_there = [&](int k) { return inside && (full || k < left); };
+        if constexpr (together) {
+          const bool asked =
+              guard.is_asked(guard.has_small(x[i], at_once, inside));  // channels that are not there are others again
+#pragma unroll
+          for (int k = 0; k < at_once; ++k)
+            if (!is_there(k)) x[i][k] = X{};
+          if (asked) guard.judge_pixels(p, x[i], at_once, all <= warp_threads);
+        }
 #pragma unroll
         for (int c = 0; c < at_once; c += each) {
 #pragma unroll
           for (int k = c; k < c + each; ++k)
-            if (!inside || (!full && k >= left)) x[i][k] = X{};
-          seen.add(x[i] + c, each);
+            if (!together && !is_there(k)) x[i][k] = X{};
 #pragma unroll
           for (int k = 0; k < pixels; ++k) {
             const uint4 unit = unit_of(x[i] + c, k ^ turned);
-            if (pixels > 1 && (place[k] & Places::absent) != 0) continue;
+            guard.add(unit);
+            if (!is_part || (pixels > 1 && (place[k] & Places::absent) != 0)) continue;
             if constexpr (twins)
               store_twins(p, slot, place[k], row_bytes, (first + c) * size, unit);
             else
               *reinterpret_cast<uint4*>(slot + ((place[k] & -16) ^ c * size)) = unit;
           }
         }
+        guard.end(p);
       }
     }
   }
-  if (filler.first >= all) open();
+  if (!has_part(filler.first)) open();
 }
 
 // A unit's channels, as they come in loads of 16 bytes.
@@ -236,18 +251,22 @@ struct LoadedUnit {
   static constexpr int count = static_cast<int>(sizeof(E)) / operand_bytes<E>;
   uint4 of[count];
 
-  __device__ uint4 rounded(Seen<E>& seen) const {
+  // units: of a pixel.
+  __device__ uint4 rounded(const ConvParams& p, int units, bool inside, RangeGuard<E>& guard) const {
     if constexpr (sizeof(E) == 2) return of[0];
     E values[4 * count];
     memcpy(values, of, sizeof values);
-    seen.add(values, 4 * count);
-    return rounded_vector(values);
+    guard.judge_units(p, values, units, inside);
+    const uint4 unit = rounded_vector(values);
+    guard.add(unit);
+    guard.end(p);
+    return unit;
   }
 };
 // The same where a pixel's channels are neighbours in memory: units of 16 bytes.
 template <class E, bool twins>
 __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk, unsigned char* slot,
-                           const Filler& filler, Seen<E>& seen) {
+                           const Filler& filler, RangeGuard<E>& guard) {
   using X = LoadedUnit<E>;
   constexpr int each = 16 / operand_bytes<E>, at_once = 4 / X::count;
   int row_bytes = twins ? 64 : p.row_bytes, channels = p.in_channels;
@@ -255,9 +274,12 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
   forget(channels);
   const int units = row_bytes / 16, there = channels / each - chunk * units;
   const HaloLines<E, 1> lines(p, corner);
+  constexpr bool together = RangeGuard<E>::guards;  // as in fill_rows()
 #pragma unroll 1
-  for (int first = filler.first; first < p.halo_rows * units; first += filler.threads * at_once) {
+  for (int first = filler.first; (together ? first & -warp_threads : first) < p.halo_rows * units;
+       first += filler.threads * at_once) {
     X x[at_once];
+    bool inside[at_once];
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
       const int at = first + i * filler.threads, unit = at % units;
@@ -268,12 +290,14 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
         x[i].of[k] = uint4{0, 0, 0, 0};
         if (pixel.inside && unit < there) x[i].of[k] = __ldg(reinterpret_cast<const uint4*>(pixel.from) + k);
       }
+      inside[i] = pixel.inside && unit < there;
     }
 #pragma unroll
     for (int i = 0; i < at_once; ++i) {
       const int at = first + i * filler.threads, row = at / units;
-      if (row >= p.halo_rows) continue;
-      const uint4 unit = x[i].rounded(seen);
+      if (!together && row >= p.halo_rows) continue;
+      const uint4 unit = x[i].rounded(p, units, inside[i], guard);
+      if (together && row >= p.halo_rows) continue;
       if constexpr (twins)
         store_twins(p, slot, TwinPlaces<1>(p, HaloPart(p, lines, row), row_bytes, 0).place[0], row_bytes,
                     at % units * 16, unit);
@@ -287,7 +311,7 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
 // before the first one is handed on.
 template <class E, int loads, bool again, bool twins = false, class Tell>
 __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner& corner, unsigned char* slots,
-                         Ring& slot, Filler& filler, int times, const Tell& tell, Seen<E>& seen) {
+                         Ring& slot, Filler& filler, int times, const Tell& tell, RangeGuard<E>& guard) {
   const auto open = [&] { wait(shared.halo_empty(slot.place), slot.parity ^ 1); };
   for (int left = times * p.chunks; left > 0; --left) {
     const int chunk = p.chunks - 1 - (again ? (left - 1) % p.chunks : left - 1);  // not kept: registers are short
@@ -296,13 +320,13 @@ __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner
     with_pixels<E>(p, [&]<int pixels>() {
       if (p.units) {
         open();
-        fill_units<E, twins>(p, corner, chunk, to, filler, seen);
+        fill_units<E, twins>(p, corner, chunk, to, filler, guard);
       } else if (!twins && p.row_bytes == 128)
-        full ? fill_rows<E, pixels, loads, 128, false, true>(p, corner, chunk, to, filler, open, seen)
-             : fill_rows<E, pixels, loads, 128, false, false>(p, corner, chunk, to, filler, open, seen);
+        full ? fill_rows<E, pixels, loads, 128, false, true>(p, corner, chunk, to, filler, open, guard)
+             : fill_rows<E, pixels, loads, 128, false, false>(p, corner, chunk, to, filler, open, guard);
       else
-        full ? fill_rows<E, pixels, loads, 64, twins, true>(p, corner, chunk, to, filler, open, seen)
-             : fill_rows<E, pixels, loads, 64, twins, false>(p, corner, chunk, to, filler, open, seen);
+        full ? fill_rows<E, pixels, loads, 64, twins, true>(p, corner, chunk, to, filler, open, guard)
+             : fill_rows<E, pixels, loads, 64, twins, false>(p, corner, chunk, to, filler, open, guard);
       filler.next(HaloLines<E, pixels>(p, corner).all(p));
     });
     if (chunk == 0) tell(slot.place);

@@ -59,6 +59,12 @@ __device__ inline unsigned half_pair(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
+// Of two pairs of f16 the greater sizes, of any sign. NaN is passed over.
+__device__ inline unsigned greater_sizes(unsigned x, unsigned than) {
+  unsigned greater;
+  asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(greater) : "r"(x), "r"(than));
+  return greater;
+}
 // Of numbers without sign, which are in the order of their bits; by all threads of a warp.
 __device__ inline float greatest_of_warp(float x) {
   return __uint_as_float(__reduce_max_sync(~0U, __float_as_uint(x)));

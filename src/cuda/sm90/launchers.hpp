@@ -118,6 +118,8 @@ void launch_conv_f16(Way way, int columns, const ConvParams& params, const Launc
 void launch_conv_bf16(Way way, int columns, const ConvParams& params, const Launch& how);
 
 // early: as Launch has it.
+void launch_scale(const ScaleParams& params, cudaStream_t stream, bool early);
+void launch_sample(const SampleParams& params, cudaStream_t stream, bool early);
 void launch_pack(const PackParams& params, convt_dtype element, cudaStream_t stream, bool early);
 
 }  // namespace convt::core::cuda::sm90

@@ -13,9 +13,9 @@ template <int n>
 struct Lines {
   float2* data;
 
-  // By so many threads: all consumers, or a warpgroup.
+  // By so many threads: all consumers, or a warpgroup. undo: as ConvParams has it, or null.
   template <int threads>
-  __device__ void fill(const ShortChain& chain, int band, int channels) const {
+  __device__ void fill(const ShortChain& chain, int band, int channels, const float* undo) const {
     int first = threadIdx.x;
     forget(first);  // or what follows from it is kept from band to band
     if (threads == group_threads) first %= group_threads;
@@ -27,6 +27,7 @@ struct Lines {
       if (line.a != nullptr) to = {0, 0};
       if (line.a != nullptr && channel < channels)
         to = {line.a_times * line.a[channel], line.b_times * line.b[channel]};
+      if (undo != nullptr && i / n == ShortChain::before_norm && channel < channels) to.x *= undo[channel];
       data[i] = to;
     }
   }
@@ -54,8 +55,10 @@ __device__ void fill_lines(const ConvParams& p, int band, int& filled, unsigned 
   if (filled >= 0 && (band == filled || !p.lines_by_channel)) return;
   filled = band;
   sync_some<barrier, threads>();
-  if ((chains & first_chain) != 0) lines_in<n>(memory).template fill<threads>(p.quick, band, p.out_channels);
-  if ((chains & second_chain) != 0) lines_in<n>(memory, 1).template fill<threads>(p.behind, band, p.out_channels);
+  if ((chains & first_chain) != 0)
+    lines_in<n>(memory).template fill<threads>(p.quick, band, p.out_channels, p.undo_behind ? nullptr : p.undo);
+  if ((chains & second_chain) != 0)
+    lines_in<n>(memory, 1).template fill<threads>(p.behind, band, p.out_channels, p.undo_behind ? p.undo : nullptr);
   sync_some<barrier, threads>();
 }
 

@@ -56,17 +56,9 @@ struct Inputs {
         count(min(march.end + march.to_input, axis.lowest + axis.inputs) - first) {}
 };
 
-// By a warp of producers, behind all planes of a tile that its block has.
-template <class E>
-__device__ void end_march(const ConvParams& p, Seen<E>& seen) {
-  int thread = threadIdx.x;
-  forget(thread);  // or its warp's number is kept
-  seen.end_tile(p, thread / warp_threads - march_team.consumer_warps());
-}
-
 // By shares; false where these would be too large.
 template <class E, int pixels, int blocks>
-__device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned char* slots, Seen<E>& seen) {
+__device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned char* slots, RangeGuard<E>& guard) {
   constexpr int parts = blocks + 2 - pixels;  // what tiles have, but for long thin ones
   if (!can_share<pixels, parts>(p)) return false;
   Ring slot{p.slots};
@@ -74,8 +66,7 @@ __device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned 
     const Inputs inputs(p.axis[0], march);
     const Share<E, pixels, parts> share(p, corner_of(p, item_at(p, march.tile)));
     if (inputs.count > 0)
-      PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot, seen).fill(inputs.first, inputs.count);
-    end_march(p, seen);
+      PlaneFiller<E, pixels, parts>(p, shared, share, slots, slot, guard).fill(inputs.first, inputs.count);
   });
   return true;
 }
@@ -83,9 +74,9 @@ __device__ bool fill_shares(const ConvParams& p, const Shared& shared, unsigned 
 template <class E, int blocks, int loads>
 __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned char* slots) {
   const int first = static_cast<int>(threadIdx.x) - march_team.first_producer();
-  Seen<E> seen(p, first / warp_threads, march_warps);
+  RangeGuard<E> guard;
   bool done = false;
-  with_pixels<E>(p, [&]<int pixels>() { done = fill_shares<E, pixels, blocks>(p, shared, slots, seen); });
+  with_pixels<E>(p, [&]<int pixels>() { done = fill_shares<E, pixels, blocks>(p, shared, slots, guard); });
   if (done) return;
   Ring slot{p.slots};
   Filler filler{first, march_fillers};
@@ -95,8 +86,7 @@ __device__ void fill_planes(const ConvParams& p, const Shared& shared, unsigned 
     corner.at[0] = inputs.first;
     for (int i = 0; i < inputs.count; ++i, ++corner.at[0])
       fill_box<E, loads, false>(
-          p, shared, corner, slots, slot, filler, 1, [](int) {}, seen);
-    end_march(p, seen);
+          p, shared, corner, slots, slot, filler, 1, [](int) {}, guard);
   });
 }
 
@@ -341,9 +331,10 @@ __device__ void march_along(const ConvParams& p, const Memory& memory) {
 
 template <class Kind>
 __global__ void __launch_bounds__(march_team.threads(), 1) march_kernel(const __grid_constant__ ConvParams p) {
-  if (!is_wanted<Kind>(p)) return;
+  if (!must_run<Kind>(p)) return;
   const int tile_bytes = joined_taps * Kind::columns * p.row_bytes;
   Memory memory(p, tile_bytes, march_team.warps());
+  if (threadIdx.x == 0) RangeGuard<typename Kind::Input>::clear(p);
   if (threadIdx.x == 0)
     init_barriers(p, memory.shared, march_warps, march_team.consumer_warps(), 1, march_team.first_producer());
   __syncthreads();

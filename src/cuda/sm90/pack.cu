@@ -57,26 +57,36 @@ __device__ int find_row(const PackParams& p, const Piece& piece, int row) {
   return (place.tile * p.joined + tap / p.taps) * p.band + column;
 }
 
-// What is looked for in a block's weights, in bits.
-struct PackedBits {
-  static constexpr int not_finite = 1, some = 2, large = 4;  // some: is not 0; large: f16 in place of tf32 does for it
-  int bits = 0;
-
-  template <class E>
-  __device__ void add(E weight) {
-    if (isfinite(rounded_value(weight)) == 0) bits |= not_finite;
+// What a block's flag tells of: weights that are not finite, as matrix instructions take them.
+template <class E>
+__device__ bool is_finite(E weight) {
+  return isfinite(rounded_value(weight)) != 0;
+}
+__device__ inline bool is_finite(Halved weight) { return fabsf(weight.value) < beyond_f16; }
+// And rows that f16 does not do for in place of tf32: a warp has each of 64 weights twice.
+template <class E>
+__device__ bool does_for_row(const E*) {
+  return true;
+}
+__device__ inline bool does_for_row(const Halved* row) {
+  int tiny = 0, some = 0;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float size = fabsf(row[half * warp_threads + static_cast<int>(threadIdx.x) % warp_threads].value);
+    tiny += __popc(__ballot_sync(~0U, size > 0 && size < tiny_weight));
+    some += __popc(__ballot_sync(~0U, size > 0));
   }
-  __device__ void add(Halved weight) {
-    const float size = fabsf(weight.value);
-    if (!(size < beyond_halved)) bits |= not_finite;  // NaN as well
-    if (size > 0) bits |= some;
-    if (size >= least_halved) bits |= large;
-  }
-  __device__ static bool is_bad(int all) { return (all & not_finite) != 0 || (all & (some | large)) == some; }
-};
+  return !loses_digits(tiny, some);
+}
+// Of f16 in place of tf32, times the filter's scale.
+template <class E>
+__device__ E scaled(E weight, float) {
+  return weight;
+}
+__device__ inline Halved scaled(Halved weight, float scale) { return {weight.value * scale}; }
 
-// Weights are read along rows, which are neighbours in the kernel's tensor, and written along input channels. What a
-// kernel just before writes is not read.
+// Weights are read along rows, which are neighbours in the kernel's tensor, and written along input channels. Of what a
+// kernel just before writes, scales alone are read.
 template <class E>
 __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
   constexpr int size = operand_bytes<E>, most_channels = 128 / size, unit = 16 / size;
@@ -99,15 +109,24 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
   }
   if (thread < piece.rows) places[thread] = find_row(p, piece, piece.first + thread);
   if (thread == 0) careful = 0;
+  float scale = p.scale;
+  if (std::is_same_v<E, Halved> && p.scales != nullptr) {
+    wait_for_kernel_before();
+    const int filter = piece.band * p.band + (piece.first + own_row) / (p.taps * p.joined);
+    if (filter < p.out_channels) scale = p.scales[filter];
+  }
   __syncthreads();
-  PackedBits own_bits;
+  bool finite = true;
 #pragma unroll
   for (int k = 0; k < loads; ++k) {
+    weight[k] = scaled(weight[k], scale);
     staged[own_row * pitch + thread / packed_rows + k * (block_threads / packed_rows)] = weight[k];
-    own_bits.add(weight[k]);
+    finite &= is_finite(weight[k]);
   }
-  if (own_bits.bits != 0) atomicOr(&careful, own_bits.bits);
+  if (!finite) atomicOr(&careful, 1);
   __syncthreads();
+  for (int row = thread / warp_threads; row < packed_rows; row += block_threads / warp_threads)
+    if (!does_for_row(staged + row * pitch)) atomicOr(&careful, 1);
   const int units = p.row_bytes / 16, columns = p.joined * p.band;
   auto* const to =
       static_cast<uint4*>(p.weights) + static_cast<std::int64_t>(piece.band) * p.taps * p.chunks * columns * units;
@@ -119,8 +138,9 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
     to[static_cast<std::int64_t>(place) * units + place_in_row(place % columns, i % units, p.row_bytes)] =
         rounded_vector(values);
   }
+  __syncthreads();
   const int own = blockIdx.x, last = static_cast<int>(gridDim.x) - 1;
-  if (thread == 0) p.careful[own] = PackedBits::is_bad(careful) ? 1 : 0;
+  if (thread == 0) p.careful[own] = careful != 0 ? 1 : 0;
   if (own == last && own + 1 + thread < flag_loads(last + 1) * 16) p.careful[own + 1 + thread] = 0;
   wait_for_kernel_before();
 }

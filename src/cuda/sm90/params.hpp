@@ -71,9 +71,16 @@ struct Flags {
 };
 CONVT_FN constexpr int flag_loads(int count) { return (count + 15) / 16; }
 
-// Of what f16 takes the place of in tf32 (halved.cuh), the greatest among many: at least so much, or its rounding would
-// matter; and less than what it would make infinite.
-inline constexpr float least_halved = 0x1p-12F, beyond_halved = 65520;
+// f16 in place of tf32 (halved.cuh; docs/numerics.md derives these). From beyond_f16 on f16 is infinite. An input below
+// tiny_input, or a scaled weight below tiny_weight, is tiny: f16 may keep fewer digits of it than tf32.
+inline constexpr float beyond_f16 = 65520, tiny_input = 0x1p-16F, tiny_weight = 0x1p-14F;
+// Filters are scaled by a power of two, so that the largest weight of each is in [2^14, 2^15). Where a norm over
+// channels follows, all filters have the same scale, and the norm's eps scales along.
+inline constexpr int filter_exponent = 14;
+inline constexpr float common_scale = 0x1p8F;
+// The range guard's rule, of values that share a channel or a filter: `some` are not 0, of which `tiny` are tiny. A few
+// tiny ones among others are noise; where they are a quarter of all, f16 does not do.
+CONVT_FN constexpr bool loses_digits(int tiny, int some) { return 4 * tiny >= some && (tiny >= 2 || some == 1); }
 
 // Of numbers below 2^15 by a divisor that the host knows, which is none above 2^15.
 struct Divisor {
@@ -150,7 +157,7 @@ struct ShortChain {
   Line lines[places];
   int norm = 0;                       // over channels
   bool bare = false;                  // it is the chain's first part, and all columns are channels
-  bool missing = false;               // all of it, and results have the type of inputs
+  bool missing = false;               // all of it but the first line, and results have the type of inputs
   bool only_gelu = false;             // the chain is GELU, and a line before it
   bool only_relu = false;             // the same of ReLU
   float each = 1, eps = 0, gain = 1;  // each: 1 / channels; gain: all that its result is times
@@ -259,8 +266,12 @@ struct ConvParams {
   Chain chain;        // where it is no short one
   // At the end: kernels are a few percent slower where others have other places, as the compiler loads neighbours at
   // once.
-  unsigned char* seen = nullptr;  // of f16 in place of tf32: where producers' warps tell whether it did
-  Flags wanted[2];                // of tf32 behind that: not 0 somewhere if this kernel has to run; none: it has to
+  unsigned char* seen = nullptr;  // of f16 in place of tf32: where blocks leave flags of their range guards
+  // Range guards' flags: of packed weights, of sampled inputs, of loaded inputs. Where one is set, f16 in place of tf32
+  // need not run, and tf32 behind it must; none: it must.
+  Flags guards[3];
+  const float* undo = nullptr;  // by output channel, what takes the scale of filters away: times the first line
+  bool undo_behind = false;     // of the chain behind the fold, instead of the one before it
 };
 
 // One phase of an axis, as PhaseTaps has it: found by the host, as divisions take long.
@@ -272,7 +283,9 @@ struct PackPhase {
 // joined taps, the first one's.
 struct PackParams {
   const void* kernel = nullptr;
-  bool halved = false;  // floats, to f16 in place of tf32
+  bool halved = false;            // floats, to f16 in place of tf32
+  const float* scales = nullptr;  // of these, by output channel; else `scale`, for all
+  float scale = 1;
   void* weights = nullptr;
   unsigned char* careful = nullptr;  // as ConvParams has it
   int* shifts = nullptr;
@@ -282,6 +295,23 @@ struct PackParams {
   int taps = 1;    // without joined ones
   int joined = 1;  // taps of axis 0
   int pieces = 1;  // of packed_rows, of a band's rows: [output channel][tap], joined ones too
+};
+
+// From (in_channels, out_channels, taps) floats to each filter's scale, and behind all of them to what undoes it.
+struct ScaleParams {
+  const float* kernel = nullptr;
+  float* scales = nullptr;
+  int in_channels = 1, out_channels = 1, taps = 1;
+};
+
+// A sample of the inputs of a slab: each warp of so many blocks looks at 32 neighbouring pixels and 8 channels, and
+// each block leaves a flag of its own, as packing does. Of more than 2^31 pixels, the first ones.
+inline constexpr int sample_blocks = 128;
+struct SampleParams {
+  const float* input = nullptr;  // at the slab's first image
+  unsigned char* flags = nullptr;
+  unsigned images = 1, channels = 1, pixels = 1, size[3] = {1, 1, 1};
+  std::int64_t image_step = 0, channel_step = 0, step[3] = {};
 };
 
 }  // namespace convt::core::cuda::sm90

@@ -110,21 +110,34 @@ __device__ void load_group(const ConvParams& p, const Share<E, pixels, parts>& s
 }
 template <bool full, class E, int pixels, int parts>
 __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& share, const GroupPlace& at,
-                            Group<E, pixels, parts>& x, unsigned char* slot, Seen<E>& seen) {
+                            Group<E, pixels, parts>& x, unsigned char* slot, RangeGuard<E>& guard) {
   using R = RowPlaces<pixels>;
   constexpr int size = operand_bytes<E>, each = 16 / size;
   const int turned = first_pixel<pixels>();
+  const auto is_loaded = [](int bits) { return (bits & (R::inside | R::none)) == R::inside; };
+  bool small = false;
+#pragma unroll
+  for (int i = 0; i < parts; ++i) {
+    const int bits = share.rows[i].at(0);
+    int left = p.in_channels - at.first - at.channel(p, (bits & R::second) != 0);
+    if (!full) forget(left);
+#pragma unroll
+    for (int c = 0; c < group_channels; ++c)
+      if (!full && c >= left) x[i][c] = {};
+    small |= guard.has_small(x[i], group_channels, is_loaded(bits));
+  }
+  if (guard.is_asked(small)) {
+#pragma unroll
+    for (int i = 0; i < parts; ++i) {
+      const int bits = share.rows[i].at(0);
+      guard.judge_halves(p, x[i], is_loaded(bits), (bits & R::second) != 0);
+    }
+  }
 #pragma unroll
   for (int i = 0; i < parts; ++i) {
     const int bits = share.rows[i].at(0);
     const unsigned mask = (bits & R::inside) != 0 ? ~0U : 0U;
     const int channel = at.channel(p, (bits & R::second) != 0);
-    int left = p.in_channels - at.first - channel;
-    if (!full) forget(left);
-#pragma unroll
-    for (int c = 0; c < group_channels; ++c)
-      if (!full && c >= left) x[i][c] = {};
-    if (i + 1 < parts || (bits & R::none) == 0) seen.add(x[i], group_channels);  // else nothing was loaded
 #pragma unroll
     for (int k = 0; k < pixels; ++k) {
       const int place = share.rows[i].at(k), to = (place & -16) ^ channel * size;
@@ -132,12 +145,15 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
       for (int c = 0; c < group_channels; c += each) {
         const uint4 unit = unit_of(x[i] + c, k ^ turned);
         // Of single pixels the last one; of tiny tiles others too, which store what is there.
-        if ((pixels == 1 && i + 1 < parts) || (place & R::absent) == 0)
+        if ((pixels == 1 && i + 1 < parts) || (place & R::absent) == 0) {
+          guard.add(unit);
           *reinterpret_cast<uint4*>(slot + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
                                                                unit.w & mask};
+        }
       }
     }
   }
+  guard.end(p);
 }
 
 // Neighbouring planes of a tile, each chunk to the ring's next slot. All groups that there are registers for are loaded
@@ -150,8 +166,8 @@ class PlaneFiller {
 
  public:
   __device__ PlaneFiller(const ConvParams& p, const Shared& shared, const Share<E, pixels, parts>& share,
-                         unsigned char* slots, Ring& slot, Seen<E>& seen)
-      : p_(p), shared_(shared), share_(share), slots_(slots), slot_(slot), seen_(seen) {}
+                         unsigned char* slots, Ring& slot, RangeGuard<E>& guard)
+      : p_(p), shared_(shared), share_(share), slots_(slots), slot_(slot), guard_(guard) {}
 
   __device__ void fill(int first, int planes) {
     plane_ = first * p_.axis[0].step;
@@ -180,9 +196,9 @@ class PlaneFiller {
     if (stored_.group == 0) wait(shared_.halo_empty(slot_.place), slot_.parity ^ 1);
     unsigned char* const to = slots_ + slot_.place * p_.slot_bytes;
     if (stored_.full(p_))
-      store_group<true>(p_, share_, stored_, x, to, seen_);
+      store_group<true>(p_, share_, stored_, x, to, guard_);
     else
-      store_group<false>(p_, share_, stored_, x, to, seen_);
+      store_group<false>(p_, share_, stored_, x, to, guard_);
     if (stored_.ends(p_)) {
       // For all: threads have the same rows of every plane, so that nobody else overwrites what they put there.
       fence_async();
@@ -200,7 +216,7 @@ class PlaneFiller {
   const Share<E, pixels, parts>& share_;
   unsigned char* slots_;
   Ring& slot_;
-  Seen<E>& seen_;
+  RangeGuard<E>& guard_;
   GroupPlace loaded_, stored_;  // the next ones to be
   std::int64_t plane_ = 0;      // that is loaded, in elements
 };

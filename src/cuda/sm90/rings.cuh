@@ -42,12 +42,14 @@ __device__ bool must_be_careful(const ConvParams& p) {
   // (C7515).
   return Kind::halved ? p.careful.loads < 0 : any_flag(p.careful);
 }
-// Whether the kernel has to run: it is no other's stand-in, or that one's f16 did not do. By all threads of a warp.
+// Whether the kernel has to run. tf32 behind f16 in its place does if a range guard tripped; f16 does not if one
+// tripped before it. By all threads of a warp.
 template <class Kind>
-__device__ bool is_wanted(const ConvParams& p) {
-  if (Kind::format != Format::tf32 || p.wanted[0].loads == 0) return true;
+__device__ bool must_run(const ConvParams& p) {
+  if (Kind::format == Format::tf32 ? p.guards[2].loads == 0 : !Kind::halved || p.guards[0].loads == 0) return true;
   wait_for_kernel_before();
-  return any_flag(p.wanted[0]) || any_flag(p.wanted[1]);
+  const bool before = any_flag(p.guards[0]) || any_flag(p.guards[1]);
+  return Kind::halved ? !before : before || any_flag(p.guards[2]);
 }
 
 // A block's shared memory: halo slots, stages of weights, items, places of results, and what is behind.

@@ -86,10 +86,25 @@ bool shorten(const Chain& chain, int channels, ShortChain& to) {
   return true;
 }
 
+void undo_scales(const ConvJob& job, const float* undo, ConvParams& p) {
+  // Powers of two commute with folds.
+  p.undo_behind = job.pool != nullptr && job.chain.count == 0;
+  ShortChain& chain = p.undo_behind ? p.behind : p.quick;
+  ShortChain::Line& line = chain.lines[ShortChain::before_norm];
+  p.undo = undo;
+  if (undo == nullptr && chain.norm != 0 && !line.there && !p.undo_behind) {
+    chain.eps *= common_scale * common_scale;
+    return;
+  }
+  line.there = true;
+  if (undo == nullptr) line.a_times /= common_scale;
+}
+
 void prepare_chains(const ConvJob& job, convt_dtype dtype, std::int64_t phases, bool whole, ConvParams& p) {
   const bool ends = job.to.dtype == dtype;
   bool of_norms = false;
   ShortChain::Line& first_behind = p.behind.lines[ShortChain::before_norm];
+  p.lines_by_channel = p.undo != nullptr;
   if (job.pool != nullptr) {
     const bool max = std::holds_alternative<ops::MaxPool>(std::get<Op>(job.pool->what));
     p.fold.kind = max && job.chain.count == 0 ? Fold::max_of_sums
@@ -113,7 +128,7 @@ void prepare_chains(const ConvJob& job, convt_dtype dtype, std::int64_t phases, 
     const bool before = chain->lines[ShortChain::before_norm].there;
     const bool behind = chain->lines[ShortChain::behind_norm].there || chain->lines[ShortChain::last].there;
     const bool gelu = chain->activation == ShortChain::gelu || chain->activation == ShortChain::gelu_of_norm;
-    chain->missing = !before && chain->norm == 0 && chain->activation == ShortChain::none && !behind && ends;
+    chain->missing = chain->norm == 0 && chain->activation == ShortChain::none && !behind && ends;
     chain->only_gelu = chain->norm == 0 && gelu && !behind;
     chain->only_relu = chain->norm == 0 && chain->activation == ShortChain::relu && !behind;
     chain->bare = chain->norm != 0 && !before && whole;

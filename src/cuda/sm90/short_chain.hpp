@@ -29,6 +29,10 @@ class ShortOrder {
 };
 Part part_of(const Step& step);
 
+// Puts what takes the scale of filters away (f16 in place of tf32) into the first line of chains, or into the eps of a
+// norm that follows the convolution. undo: by output channel; null where all have common_scale.
+void undo_scales(const ConvJob& job, const float* undo, ConvParams& p);
+
 // Whether the chain is a short one, and which.
 bool shorten(const Chain& chain, int channels, ShortChain& to);
 // How the fold and the chains before and behind it run. `whole`: all columns are channels.

@@ -403,13 +403,18 @@ Geometry halved(Geometry g) {
   return g;
 }
 
-bool has_norm(const Program& program) {
-  return std::ranges::any_of(program.steps, [](const Step& step) {
-    const Op* const op = std::get_if<Op>(&step.what);
-    const auto* const norm = op == nullptr ? nullptr : std::get_if<ops::LayerNorm>(op);
-    return norm != nullptr && norm->channels;
-  });
+namespace {
+
+bool is_norm(const Step& step) {
+  const Op* const op = std::get_if<Op>(&step.what);
+  const auto* const norm = op == nullptr ? nullptr : std::get_if<ops::LayerNorm>(op);
+  return norm != nullptr && norm->channels;
 }
+
+}  // namespace
+
+bool has_norm(const Program& program) { return std::ranges::any_of(program.steps, is_norm); }
+bool begins_with_norm(const Program& program) { return !program.steps.empty() && is_norm(program.steps.front()); }
 
 std::string describe(const Program& program, Geometry& g) {
   const Convolution& c = program.convolution;

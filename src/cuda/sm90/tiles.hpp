@@ -33,8 +33,9 @@ struct Geometry {
 std::string describe(const Program& program, Geometry& geometry);
 // Of floats, with f16 in place of tf32.
 Geometry halved(Geometry geometry);
-// Over channels.
+// Over channels: somewhere; as the first step.
 bool has_norm(const Program& program);
+bool begins_with_norm(const Program& program);
 // The cheapest; as many as there are channels, where norms need them together and that can be.
 void set_columns(Geometry& geometry, bool norm);
 // Rows of 64 or 128 bytes, of chunks of as many channels.

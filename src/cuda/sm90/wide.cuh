@@ -32,6 +32,7 @@ struct WideChain {
 
   __device__ void run(float (&x)[count]) const {
     apply_line(ShortChain::before_norm, x);
+    if (chain.missing) return;
     apply_line(ShortChain::behind_norm, x);
     if (chain.activation == ShortChain::gelu) {
 #pragma unroll
@@ -62,7 +63,7 @@ struct WideChain {
 template <class E>
 __device__ void stage_block(const ShortChain& chain, const Lines<wide_channels>& lines,
                             float (&sums)[wide_positions / 2], E* staged) {
-  if (!chain.missing) WideChain{chain, lines}.run(sums);
+  WideChain{chain, lines}.run(sums);
   E* const to =
       staged + WideSums::channel(0) * wide_pitch + threadIdx.x / group_threads * wide_positions + WideSums::position();
 #pragma unroll

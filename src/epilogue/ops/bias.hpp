@@ -6,6 +6,7 @@ namespace convt::core::CONVT_OPS {
 struct Bias : Combine {
   Bias() { term.kind = Term::channel; }
 
+  static constexpr bool linear = true;
   static constexpr std::string_view about = "adds one value per channel";
   static constexpr std::string_view torch = "x + other";
   static constexpr std::string_view examples = "bias\nbias(dtype=f32)";

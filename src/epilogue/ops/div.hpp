@@ -4,6 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Div : Combine {
+  static constexpr bool linear = true;
   static constexpr std::string_view about =
       "divides by a number, one value per channel, a whole tensor, or the convolution's own result";
   static constexpr std::string_view torch = "x / other";

@@ -37,6 +37,14 @@ inline unsigned half_pair(float low, float high) {
   memcpy(&bits, &pair, sizeof bits);
   return bits;
 }
+inline unsigned greater_sizes(unsigned x, unsigned than) {
+  unsigned greater = 0;
+  for (int shift = 0; shift < 32; shift += 16) {
+    const unsigned a = x >> shift & 0x7fff, b = than >> shift & 0x7fff;  // in the order of numbers, and NaN behind
+    greater |= (a > 0x7c00 ? b : b > 0x7c00 || a > b ? a : b) << shift;
+  }
+  return greater;
+}
 inline float greatest_of_warp(float x) {
   for (int apart = 1; apart < hopper_model::warp_threads; apart *= 2) x = std::fmax(x, __shfl_xor_sync(~0U, x, apart));
   return x;
