@@ -67,9 +67,12 @@ sanitize-gpu: need-nvcc ## some of them under compute-sanitizer
 
 bench: ## install the peers, build, check and time against them; RECORD=1 renews docs/performance.md
 	tools/packages bench
-	$(MAKE) build
+	$(call CONFIGURE,release) -DCONVT_CUDA=OFF $(PYTHON_PARTS)
+	cmake --build --preset release --target convt convt_cli convt_python
 	.venv/bin/python bench/cpu.py $(if $(RECORD),--record)
 	.venv/bin/python bench/python_calls.py
+	CONVT_LIBRARY=build/release/libconvt.so CONVT_TORCH_LIBRARY=build/release/torch_ext/libconvt_torch.so \
+	  .venv/bin/python bench/torch_calls.py
 
 bench-gpu: need-nvcc ## the same on a GPU, against PyTorch; RECORD=1 renews docs/performance.md
 	tools/packages bench

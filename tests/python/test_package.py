@@ -100,8 +100,10 @@ def hinted(tmp_path_factory):
     """The package's sources beside the stubs, as in a wheel."""
     folder = tmp_path_factory.mktemp("package")
     (folder / "convt").mkdir()
-    for path in (*PACKAGE.glob("*.py"), PACKAGE / "py.typed"):
-        (folder / "convt" / path.name).write_bytes(path.read_bytes())
+    for path in (*PACKAGE.rglob("*.py"), PACKAGE / "py.typed"):
+        to = folder / "convt" / path.relative_to(PACKAGE)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(path.read_bytes())
     subprocess.run([sys.executable, ROOT / "python/stubs.py", folder / "convt"], check=True)
     return folder
 
