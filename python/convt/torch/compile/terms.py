@@ -14,6 +14,9 @@ from .steps import Operand, Running, Step
 from .values import number, same, same_shape, tensor_of, written
 
 
+_GIVEN = ("placeholder", "get_attr")
+
+
 def combined(name: str) -> Callable[[Running, Node], Step | str]:
     """The spelling of add, sub, mul, div and rsub."""
 
@@ -86,6 +89,9 @@ def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Opera
         return "channel", Operand(node), f32
     if not running.plain or not same_shape(shape, running.tensor.shape):
         return "the other term is neither per channel nor a whole tensor"
+    # Fake tensors do not follow all of CUDA's autocast: interpolate(), for one, gives float32 when it runs.
+    if dtype.itemsize == 2 and tensor.is_cuda and torch.is_autocast_enabled("cuda") and node.op not in _GIVEN:
+        return "the other term's type under autocast is known when it runs"
     return "tensor", Operand(node), f32
 
 
