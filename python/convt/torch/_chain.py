@@ -25,8 +25,6 @@ class Op:
     @property
     def operands(self) -> tuple[str, ...]:
         """The names of the tensors that the op takes, in their order."""
-        if self.name == "bias":
-            return ("other",)
         names = [] if self.name != "batch_norm" else ["mean", "var"]
         if self.parameters.get("affine"):
             names += ["weight", "bias"]
@@ -70,6 +68,14 @@ def _vocabulary() -> dict[str, dict[str, Any]]:
     return ops
 
 
+@functools.cache
+def _by_channel() -> frozenset[str]:
+    """Ops such as bias, which take a value per channel without saying so."""
+    return frozenset(
+        row["name"] for row in _library.describe_ops()
+        if re.search(r"\bother\b", row["torch"]) and "other" not in _vocabulary()[row["name"]])
+
+
 def _value(word: str) -> Any:
     if word in ("true", "false"):
         return word == "true"
@@ -104,7 +110,7 @@ def _op(text: str) -> Op:
             parameters[positions[position]] = _value(word)
         else:
             raise _library.ConvtError(f"text: '{word}' is no argument of {name}")
-    if name == "bias":
+    if name in _by_channel():
         parameters["other"] = "channel"
     return Op(name, parameters)
 
