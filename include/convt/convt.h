@@ -316,7 +316,7 @@ typedef struct convt_problem {
 
 /* How products of precision CONVT_FLOAT32_TF32 are made on tensor cores. */
 typedef enum convt_tf32_products CONVT_INT {
-  CONVT_TF32_PRODUCTS_ANY = 0,   /* of f16 where that is faster and loses nothing (docs/numerics.md), else of tf32; or
+  CONVT_TF32_PRODUCTS_ANY = 0,   /* of f16 where that is faster and as good (docs/numerics.md), else of tf32; or
                                   * what the environment variable CONVT_TF32 says, "any" or "native" */
   CONVT_TF32_PRODUCTS_NATIVE = 1 /* of tf32 alone */
 } convt_tf32_products;
