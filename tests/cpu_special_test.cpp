@@ -189,7 +189,7 @@ TEST_P(CpuSpecial, RoundingAndFlushingAreTheCallersAfterwards) {
   const unsigned usual = _mm_getcsr();
   for (const unsigned mode : {0x0000U, 0x2000U, 0x4000U, 0x6000U})     // rounding
     for (const unsigned flush : {0x0000U, 0x8000U, 0x0040U, 0x8040U})  // FTZ, DAZ
-      for (const std::uint64_t seed : {1, 2, 3}) {
+      for (const std::uint64_t seed : {1U, 2U, 3U}) {
         Plan plan(random_case(seed), {.engine = "cpu"});
         const Inputs inputs = make_inputs(plan, seed, Fill::signed_unit);
         Execution execution(plan, inputs);
