@@ -62,6 +62,7 @@ Comparison compare(std::span<const double> got, std::span<const double> expected
   std::size_t wrong = 0, first = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (tolerance.any_for_nan && std::isnan(expected[i])) continue;
+    if (!tolerance.doubtful.empty() && tolerance.doubtful[i]) continue;
     const double off = difference(got[i], expected[i], tolerance.limit);
     if (std::isfinite(off)) result.error = std::max(result.error, off);
     const double allowed = std::isfinite(expected[i]) ? common + tolerance.of_element * std::abs(expected[i]) : 0;

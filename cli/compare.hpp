@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "convt/convt.hpp"
 
@@ -20,6 +21,7 @@ struct Tolerance {
   double absolute = 0;
   double limit = 0;  // the dtype's largest finite number
   bool any_for_nan = false;
+  std::vector<bool> doubtful{};  // elements for which anything is right; none where it is empty
 
   double unit = 0;  // roundoff of the arithmetic: half the gap after 1
 };

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "gpu.hpp"
+#include "runs.hpp"
 
 namespace convt::cli {
 namespace {
@@ -38,7 +39,7 @@ std::vector<WatchedMemory::Block> blocks_of(const Plan& plan, const ExecutionOpt
 
 template <class T>
 std::span<T> as(std::byte* address, const TensorInfo& info) {
-  return {reinterpret_cast<T*>(address), info.elements()};
+  return {reinterpret_cast<T*>(address), info.extent()};
 }
 
 Operand operand_at(std::byte* address, const TensorInfo& info) {
@@ -81,8 +82,14 @@ Execution::Execution(Plan& plan, const Inputs& inputs, const ExecutionOptions& o
 void Execution::load(const Inputs& inputs) {
   inputs_ = &inputs;
   memory_.poison();
-  for (std::size_t block = 0; block < output_block(); ++block)
-    std::ranges::copy(loaded(block), memory_.contents(block).begin());
+  for (std::size_t block = 0; block < output_block(); ++block) {
+    const auto from = loaded(block);
+    const std::size_t size = size_of(info(block).dtype);
+    if (from.empty()) continue;
+    each_run(info(block), [&](std::size_t first, std::size_t place, std::size_t count) {
+      std::memcpy(&memory_.contents(block)[place * size], &from[first * size], count * size);
+    });
+  }
   if (options_.own_workspace) std::ranges::fill(memory_.contents(workspace_block()), workspace_contents);
   memory_.update_device();
 }
@@ -113,20 +120,46 @@ std::string Execution::defect() {
   if (std::string defect = memory_.defect(); !defect.empty()) return defect;
   for (std::size_t block = 0; block < output_block(); ++block)
     if (const auto before = loaded(block);
-        !before.empty() && std::memcmp(before.data(), memory_.contents(block).data(), before.size()) != 0)
+        !before.empty() && std::memcmp(before.data(), elements(block).data(), before.size()) != 0)
       return fmt::format("wrote to {}", block == 0 ? "the input" : block == 1 ? "the kernel" : "an operand");
+  for (const std::size_t block : {std::size_t{0}, output_block()}) {
+    const std::size_t size = size_of(info(block).dtype);
+    std::size_t end = 0;
+    bool intact = true;
+    each_run(info(block), [&](std::size_t, std::size_t place, std::size_t count) {
+      intact &= memory_.untouched(block, end * size, place * size);
+      end = place + count;
+    });
+    if (!intact)
+      return fmt::format("wrote to other channels of the tensor that {} is in",
+                         block == 0 ? "the input" : "the output");
+  }
   const DType dtype = plan_.output_info().dtype;
-  return find_unwritten(memory_.contents(output_block()), poison_of(dtype), size_of(dtype));
+  return find_unwritten(elements(output_block()), poison_of(dtype), size_of(dtype));
+}
+
+const TensorInfo& Execution::info(std::size_t block) const {
+  if (block == output_block()) return plan_.output_info();
+  return block == 0 ? plan_.input_info() : block == 1 ? plan_.kernel_info() : plan_.operand_infos()[block - 2];
+}
+
+std::vector<std::byte> Execution::elements(std::size_t block) {
+  const std::size_t size = size_of(info(block).dtype);
+  std::vector<std::byte> dense(info(block).elements() * size);
+  each_run(info(block), [&](std::size_t first, std::size_t place, std::size_t count) {
+    std::memcpy(&dense[first * size], &memory_.contents(block)[place * size], count * size);
+  });
+  return dense;
 }
 
 std::vector<double> Execution::output(std::size_t count) {
   memory_.update_host();
-  const auto bytes = memory_.contents(output_block());
+  const std::vector<std::byte> bytes = elements(output_block());
   Tensor tensor = make_tensor(plan_.output_info().dtype, std::min(count, plan_.output_info().elements()));
   std::visit(
       [&](auto& elements) {
         const auto target = std::as_writable_bytes(std::span(elements));
-        std::ranges::copy(bytes.first(target.size()), target.begin());
+        std::copy_n(bytes.begin(), target.size(), target.begin());
       },
       tensor);
   return to_doubles(tensor);
@@ -138,7 +171,8 @@ std::vector<double> Execution::output(std::span<const std::size_t> elements) {
   std::visit(
       [&](auto& values) {
         const std::size_t size = sizeof values[0];
-        for (std::size_t i = 0; i < elements.size(); ++i) std::memcpy(&values[i], &bytes[elements[i] * size], size);
+        for (std::size_t i = 0; i < elements.size(); ++i)
+          std::memcpy(&values[i], &bytes[place_of(plan_.output_info(), elements[i]) * size], size);
       },
       tensor);
   return to_doubles(tensor);

@@ -45,6 +45,9 @@ class Execution {
  private:
   std::size_t output_block() const { return 2 + inputs_->operands.size(); }
   std::size_t workspace_block() const { return output_block() + 1; }
+  const TensorInfo& info(std::size_t block) const;  // of a tensor's block
+  // A block's elements, one behind the other.
+  std::vector<std::byte> elements(std::size_t block);
   // What stands in a block before the output; no bytes where it is poison.
   std::span<const std::byte> loaded(std::size_t block) const;
 

@@ -119,11 +119,18 @@ void draw_sizes(Random& random, Problem& problem) {
   }
 }
 
-std::string draw_op(Random& random, const std::vector<OpDescription>& vocabulary) {
+// What was kept is used sooner or later.
+std::string draw_op(Random& random, const std::vector<OpDescription>& vocabulary, const std::string& chain) {
+  if (chain.find("keep(a)") != std::string::npos && random.chance(40))
+    return random.pick<std::string>({"add(a)", "sub(a)", "mul(a)", "div(a)"});
   std::vector<std::string> examples;
-  std::istringstream lines(random.pick(vocabulary).examples);
+  const OpDescription& op = random.pick(vocabulary);
+  std::istringstream lines(op.examples);
   for (std::string line; std::getline(lines, line);) examples.push_back(line);
-  return random.pick(examples);
+  // At 0 the last digit, or a sign, decides what becomes of it.
+  const std::string_view name = op.name;
+  const bool singular = name == "log" || name == "sqrt" || name == "pow";
+  return (singular ? "abs | add(0.5) | " : "") + random.pick(examples);
 }
 
 // Any engine would give the same answer.
@@ -144,11 +151,33 @@ void draw_chain(Random& random, std::size_t longest, Problem& problem) {
   for (std::size_t i = 0; i < length; ++i)
     for (std::size_t attempt = 0; attempt < tries; ++attempt) {
       Problem longer = problem;
-      longer.chain += (problem.chain.empty() ? "" : " | ") + draw_op(random, vocabulary);
+      longer.chain += (problem.chain.empty() ? "" : " | ") + draw_op(random, vocabulary, problem.chain);
       if (!is_valid(longer)) continue;
       problem = longer;
       break;
     }
+}
+
+void draw_prologue(Random& random, std::size_t longest, Problem& problem) {
+  const std::vector<OpDescription> vocabulary = ops();
+  const std::size_t length = random.between(0, std::min<std::size_t>(longest, 3));
+  constexpr std::size_t tries = 8;  // for each op: norms, pools and reductions cannot stand there
+  for (std::size_t i = 0; i < length; ++i)
+    for (std::size_t attempt = 0; attempt < tries; ++attempt) {
+      Problem longer = problem;
+      longer.prologue += (problem.prologue.empty() ? "" : " | ") + draw_op(random, vocabulary, problem.prologue);
+      if (!is_valid(longer)) continue;
+      problem = longer;
+      break;
+    }
+}
+
+// Ranges of wider tensors' channels.
+void draw_slices(Random& random, Problem& problem) {
+  const Plan plan(problem, {.engine = "reference"});
+  const auto wider = [&](const TensorInfo& info) { return info.shape[1] + random.between(0, 6); };
+  problem.input_within = wider(plan.input_info());
+  problem.output_within = wider(plan.output_info());
 }
 
 }  // namespace
@@ -163,6 +192,8 @@ Problem random_case(std::uint64_t seed, const RandomCaseOptions& options) {
   problem.input_layout = problem.output_layout = layout();
   if (random.chance(25)) problem.output_layout = layout();
   draw_chain(random, options.longest_chain, problem);
+  if (random.chance(30)) draw_prologue(random, options.longest_chain, problem);
+  if (random.chance(25)) draw_slices(random, problem);
   return problem;
 }
 

@@ -30,7 +30,7 @@ struct Recipe {
         mix(seed * 0x9E3779B97F4A7C15U + (tensor + 1) * 0xBF58476D1CE4E5B9U + element * 0x94D049BB133111EBU);
     const double u = static_cast<double>(z >> 11) * 0x1p-53;
     if (name.ends_with(".var")) return 0.5 + u;
-    if (name == "div.other") return u < 0.5 ? -0.5 - u : 0.5 + u;
+    if (name.ends_with("div.other")) return u < 0.5 ? -0.5 - u : 0.5 + u;
     if (fill == Fill::unit) return u;
     if (fill == Fill::special_values && may_be_special && (z & 63) <= 2) {
       constexpr double infinity = std::numeric_limits<double>::infinity();

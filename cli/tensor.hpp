@@ -31,7 +31,7 @@ std::vector<double> to_channels_first(std::vector<double> values, const TensorIn
 // How data is drawn. The element i (in memory order) of tensor t (0: input, 1: kernel, 2 + j: the chain's operand j) is
 //   z = seed*0x9E3779B97F4A7C15 + (t+1)*0xBF58476D1CE4E5B9 + i*0x94D049BB133111EB, mixed as in SplitMix64;
 //   u = (z >> 11) * 2^-53, in [0, 1);
-// rounded to the tensor's dtype. Operands named *.var are 0.5 + u, and div.other is 0.5 + u with the sign of 2u - 1,
+// rounded to the tensor's dtype. Operands named *.var are 0.5 + u, and *div.other are 0.5 + u with the sign of 2u - 1,
 // whatever the fill.
 enum class Fill {
   unit,           // u

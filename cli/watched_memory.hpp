@@ -45,6 +45,10 @@ class WatchedMemory {
 
   // Which guard the host's copy shows to be written to; "" when none is.
   std::string defect() const;
+  // Whether the bytes [begin, end) of a block are poison still.
+  bool untouched(std::size_t block, std::size_t begin, std::size_t end) const {
+    return intact(begins_[block] + begin, begins_[block] + end);
+  }
 
  private:
   struct alignas(256) Line {

@@ -6,8 +6,8 @@
 
 #ifdef CONVT_WITH_CUDA
 #include "cuda/common/pointer.hpp"
-#include "cuda/generic/engine.hpp"
-#include "cuda/sm90/engine.hpp"
+#include "cuda/simt/engine.hpp"
+#include "cuda/sm90/host/engine.hpp"
 #endif
 
 namespace convt::core {

@@ -134,6 +134,15 @@ std::size_t needed(const std::string& text, const std::string& candidate) {
   return 0;
 }
 
+// Threads beyond a call's items have nothing to do: a small call must not pay for them.
+TEST_P(CpuEngine, NoRoomForIdleThreads) {
+  const std::string text = "conv_transpose3d channels=1->1 input=2 kernel=2 | bias";
+  set_num_threads(1);
+  const std::size_t alone = make_plan(text).workspace_size();
+  set_num_threads(16);
+  EXPECT_EQ(make_plan(text).workspace_size(), alone);
+}
+
 TEST_P(CpuEngine, LittleWorkspaceRecomputes) {
   const std::string text =
       "conv_transpose2d dtype=bf16 channels=2->8 input=120x110 kernel=3 stride=2 | instance_norm | gelu | max_pool(2)";

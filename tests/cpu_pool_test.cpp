@@ -45,7 +45,7 @@ template <class T>
 void check_pool(const ChainKernels<T>& kernels, const std::string& text, const Shape& in, bool with_nan) {
   SCOPED_TRACE(text);
   const Op op = parse_chain("chain", text).front();
-  const Step step{op, in, infer(op, in, in), 0, 0};
+  const Step step{op, in, infer(op, in, {}), 0, 0};
   std::vector<T> image = random_values<T>(in.count());
   if (with_nan) image[image.size() / 2] = std::numeric_limits<T>::quiet_NaN();
   const std::vector<double> exact(image.begin(), image.end());
@@ -115,7 +115,7 @@ TEST(CpuPool, WholeImages) {
     for (const char* text : {"global_avg_pool", "max_pool(1x3x801)"}) {
       const Shape in{3, 1, 3, {1, 3, 801}};
       const Op op = parse_chain("chain", text).front();
-      const Step step{op, in, infer(op, in, in), 0, 0};
+      const Step step{op, in, infer(op, in, {}), 0, 0};
       const std::vector<T> image = random_values<T>(in.count());
       const std::vector<double> exact(image.begin(), image.end());
       std::vector<double> expected(3);

@@ -55,21 +55,38 @@ bool is_folded(const GoldenCase& golden, const convt_plan* plan) {
          });
 }
 
+// Where element i, in memory order, is in a tensor that can be a range of a wider one's channels.
+std::size_t place_of(std::size_t i, const convt_tensor_info& info, const std::size_t* strides) {
+  const std::size_t channels = info.shape[1], image = element_count(info) / info.shape[0];
+  return info.layout == CONVT_CHANNELS_FIRST ? i / image * strides[0] + i % image
+                                             : i / channels * strides[info.rank - 1] + i % channels;
+}
+Buffer placed(const Buffer& from, const convt_tensor_info& info, const std::size_t* strides) {
+  Buffer to(from.dtype, from.count == 0 ? 0 : place_of(from.count - 1, info, strides) + 1);
+  for (std::size_t i = 0; i < to.count; ++i) to.set(i, std::nan(""));
+  for (std::size_t i = 0; i < from.count; ++i) to.set(place_of(i, info, strides), from.get(i));
+  return to;
+}
+
 // Runs a case into a poisoned output; "" or what is wrong.
 std::string run(const GoldenCase& golden, convt_plan* plan, Way way, const Tolerance& tolerance) {
   convt_tensor_info input, kernel, output;
   convt_plan_input_info(plan, &input);
   convt_plan_kernel_info(plan, &kernel);
   convt_plan_output_info(plan, &output);
-  const Buffer x = golden_tensor(golden, 0, input);
+  std::size_t input_strides[5], output_strides[5];
+  convt_plan_input_strides(plan, input_strides);
+  convt_plan_output_strides(plan, output_strides);
+  const Buffer x = placed(golden_tensor(golden, 0, input), input, input_strides);
   const Buffer w = golden_tensor(golden, 1, kernel);
   std::vector<Buffer> operands;
   std::vector<const void*> pointers;
   for (const convt_tensor_info& info : operands_of(plan))
     operands.push_back(golden_tensor(golden, 2 + operands.size(), info));
   for (const Buffer& operand : operands) pointers.push_back(operand.data());
-  Buffer y(output.dtype, element_count(output));
-  for (std::size_t i = 0; i < y.count; ++i) y.set(i, 12345.0);
+  Buffer result(output.dtype, element_count(output));
+  for (std::size_t i = 0; i < result.count; ++i) result.set(i, 12345.0);
+  Buffer y = placed(result, output, output_strides);
 
   convt_tensors tensors = CONVT_TENSORS_INIT;
   tensors.input = x.data();
@@ -89,7 +106,8 @@ std::string run(const GoldenCase& golden, convt_plan* plan, Way way, const Toler
     tensors.workspace = workspace.get();
   }
   if (convt_plan_execute(plan, &tensors) != CONVT_OK) return convt_last_error();
-  return compare(y, golden.expected, tolerance);
+  for (std::size_t i = 0; i < result.count; ++i) result.set(i, y.get(place_of(i, output, output_strides)));
+  return compare(result, golden.expected, tolerance);
 }
 
 void run_reference(Way way, std::size_t step) {

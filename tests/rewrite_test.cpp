@@ -89,8 +89,9 @@ Data run_affine(const Program& program, const Step& step, const Tensors& tensors
   return value;
 }
 
+// `kept`: by step, what it kept.
 Data run_op(const Program& program, const Step& step, const Tensors& tensors, std::int64_t image, const Data& value,
-            const Data& conv) {
+            const Data& conv, const std::vector<Data>& kept) {
   std::vector<OperandView> views;
   for (std::size_t i = step.first_operand; i < step.first_operand + step.operand_count; ++i) {
     const bool whole = program.asked->operands[i].spec.kind == OperandSpec::whole;
@@ -98,7 +99,12 @@ Data run_op(const Program& program, const Step& step, const Tensors& tensors, st
     views.push_back({tensors.operands[i].data() + offset, CONVT_F64, volume(step.in.space), 1});
   }
   Data result(at(step.out.channels * volume(step.out.space)));
-  run_stage({std::get<Op>(step.what), step.in, step.out, 0, 0}, {value.data(), conv.data(), views, result.data()});
+  Image with{value.data(), conv.data(), views, result.data()};
+  if (const Name* name = used_name(step)) {
+    with.other = kept[program.kept_at(*name)].data();
+    with.other_shape = program.steps[program.kept_at(*name)].out;
+  }
+  run_stage({std::get<Op>(step.what), step.in, step.out, 0, 0}, with);
   return result;
 }
 
@@ -112,10 +118,12 @@ Data run(const Program& program, const Tensors& tensors) {
   for (std::int64_t image = 0; image < program.conv.batch; ++image) {
     const Data conv = convolve(program.convolution, tensors.input.data() + image * input, kernel);
     Data value = conv;
+    std::vector<Data> kept;
     for (const Step& step : program.steps) {
       EXPECT_EQ(value.size(), at(step.in.channels * volume(step.in.space)));
       value = std::holds_alternative<Affine>(step.what) ? run_affine(program, step, tensors, std::move(value))
-                                                        : run_op(program, step, tensors, image, value, conv);
+                                                        : run_op(program, step, tensors, image, value, conv, kept);
+      kept.push_back(value);
     }
     output.insert(output.end(), value.begin(), value.end());
   }
@@ -145,8 +153,10 @@ std::string broken_promise(const Program& program) {
                                              []<class T>(const T& op) {
                                                if constexpr (std::derived_from<T, Combine>)
                                                  return op.term.kind == Term::scalar || op.term.kind == Term::channel;
+                                               if constexpr (std::derived_from<T, Reduce>) return op.axes.any_space();
                                                if constexpr (std::derived_from<T, Normalise>)
                                                  return op.region().kind == Region::given ||
+                                                        op.region().kind == Region::axes ||
                                                         (op.affine && op.region().kind != Region::trailing);
                                                return false;
                                              },
@@ -192,6 +202,10 @@ std::string random_case() {
                                               "avg_pool(2, stride=2, padding=1)",
                                               "avg_pool(2, ceil)",
                                               "global_avg_pool",
+                                              "sum_pool(2)",
+                                              "sum_pool(3, stride=1)",
+                                              "sum(axes=w)",
+                                              "mean(axes=cw)",
                                               "sum",
                                               "mean"};
   static const std::vector<std::string> others{"layer_norm(channels)",
@@ -208,6 +222,15 @@ std::string random_case() {
                                                "mul(conv)",
                                                "max_pool(2)",
                                                "max",
+                                               "max(axes=cw)",
+                                               "min(axes=w)",
+                                               "logsumexp(axes=w)",
+                                               "softmax(axes=w)",
+                                               "softmax(axes=cw)",
+                                               "log_softmax(axes=cw)",
+                                               "keep(a)",
+                                               "add(a)",
+                                               "mul(a)",
                                                "logsumexp"};
   const int dims = pick(1, 2), groups = pick(1, 2);
   std::string text = fmt::format("conv_transpose{}d dtype=f64 batch=2 channels={}->{} groups={}", dims,
@@ -315,6 +338,22 @@ TEST(Rewrite, Steps) {
            {"bias | max_pool(2, padding=1) | mul(channel)", {"max_pool(2, padding=1)", "bias, mul(channel)"}},
            {"mul(2) | max_pool(2)", {"mul(2)", "max_pool(2)"}},
            {"avg_pool(2, stride=1)", {"avg_pool(2, stride=1)"}},  // more taps, not fewer
+           // Sums of windows have a shift as often as they have elements.
+           {"sum_pool(2)", {}},
+           {"mul(2) | sum_pool(2)", {"mul(2)"}},
+           {"bias | sum_pool(2)", {"bias", "sum_pool(2)"}},
+           // Reductions over space.
+           {"sum(axes=hw)", {"sum_pool(9)"}},
+           {"mean(axes=cw) | relu", {"avg_pool(1x9)", "relu"}},
+           {"relu | max(axes=ch)", {"relu", "max", "max_pool(9x1)"}},
+           {"min(axes=w)", {"min_pool(1x9)"}},
+           // Kept values.
+           {"keep(a) | hardswish | mul(a)", {"hardswish", "mul(conv)"}},
+           {"bias | keep(a) | relu", {"bias", "relu"}},
+           {"bias | keep(a) | mean | mul(a)", {"bias", "keep(a)", "mean", "mul(a)"}},
+           {"bias | softmax(axes=w)",
+            {"bias", "keep(1)", "max_pool(1x9)", "mul(-1)", "add(1)", "exp", "keep(6)", "sum_pool(1x9)", "pow(-1)",
+             "mul(6)"}},
        }) {
     const std::string text = plain + (pinned.chain.empty() ? "" : " | " + pinned.chain);
     EXPECT_EQ(steps_of(program_of(text)), pinned.steps) << pinned.chain;

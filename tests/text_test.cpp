@@ -41,6 +41,15 @@ TEST(Text, CanonicalForm) {
   EXPECT_EQ(canonical(head + " | mul(1e-3) | add(-inf) | sub(nan) | div(tensor, dtype=f32) | mul(conv)"),
             "conv_transpose3d dtype=f32 batch=1 channels=2->4 input=5 kernel=3 | mul(0.001) | add(-inf) | sub(nan) | "
             "div(tensor, dtype=f32) | mul(conv)");
+  EXPECT_EQ(
+      canonical(head + " | keep(name=a) | sum(axes=wc) | mean(axes=c) | mul(a) | prelu(channel) | prelu(0.25)"),
+      "conv_transpose3d dtype=f32 batch=1 channels=2->4 input=5 kernel=3 | keep(a) | sum(axes=cw) | mean | mul(a) | "
+      "prelu | prelu(other=0.25)");
+  // Equal problems have equal texts.
+  EXPECT_EQ(
+      canonical(head + " | max_pool(2x2x2, stride=2, padding=0) | avg_pool(3, stride=3x3x3) | max_pool(2, stride=1)"),
+      "conv_transpose3d dtype=f32 batch=1 channels=2->4 input=5 kernel=3 | max_pool(2) | avg_pool(3) | "
+      "max_pool(2, stride=1)");
 }
 
 // Every op in every use that its own file shows, and what it prints is read back as the same.
@@ -134,7 +143,14 @@ TEST(Text, MalformedChains) {
       {"add(channel, dtype=32)", "expected f32 or same (got '32')"},
       {"group_norm", "group_norm needs its groups"},
       {"add", "add needs its other"},
-      {"add(foo)", "expected a number, channel, tensor or conv (got 'foo')"},
+      {"keep", "keep needs its name"},
+      {"keep(1)", "expected a name (got '1')"},
+      {"keep(conv)", "'conv' cannot be a name: it has a meaning of its own"},
+      {"keep(inf)", "'inf' cannot be a name: it has a meaning of its own"},
+      {"keep(sixteen_letters_)", "a name has at most 15 characters (got 'sixteen_letters_')"},
+      {"sum(axes=x)", "expected some of c, d, h, w, each once (got 'x')"},
+      {"sum(axes=whw)", "expected some of c, d, h, w, each once (got 'whw')"},
+      {"softmax(axes=1)", "expected some of c, d, h, w (got '1')"},
       {"add(channel, dtype=f64)", "an operand's dtype is f32, or same"},
       {"relu | \x01", "column 11: expected a name (got byte 0x01)"},
   };
@@ -170,6 +186,14 @@ TEST(Text, IllegalChains) {
       {"layer_norm", "layer_norm: takes either channels or trailing=K, and not both"},
       {"layer_norm(channels, trailing=1)", "layer_norm: takes either channels or trailing=K, and not both"},
       {"layer_norm(trailing=5)", "layer_norm.trailing: must be from 1 to 4, the axes but the batch (got 5)"},
+      {"add(foo)", "add.other: must be a number, channel, tensor, conv, or a value that was kept before (got 'foo')"},
+      {"add(a) | keep(a)", "add.other: must be a number, channel, tensor, conv, or a value that was kept before"},
+      {"keep(a) | relu | keep(a)", "keep.name: 'a' is the name of another value, in op 3 of the chain"},
+      {"keep(a) | max_pool(2) | mul(a)",
+       "mul.other: a must have the running value's sizes, or 1 where they differ (got 1x4x7x7x7, and 1x4x3x3x3)"},
+      {"rms_norm", "rms_norm: takes channels: it knows no other region"},
+      {"celu(0)", "celu: takes an alpha that is not 0"},
+      {"pow(inf)", "pow: takes an exponent that is finite"},
       {"sum | add(conv)",
        "add.other: conv needs a value of the convolution's own shape (got 1x1x7x7x7 where it is 1x4x7x7x7)"},
   };

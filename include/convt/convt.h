@@ -11,8 +11,9 @@
  *   - A function that can fail returns a convt_status, or NULL where it returns a text. On failure nothing was written
  *     through the caller's pointers (but convt_plan_create*() sets *plan to NULL), and convt_last_error() says which
  *     argument broke which rule.
- *   - Tensors are dense. Channels-first means row-major N, C, [D, [H,]] W; channels-last means N, [D, [H,]] W, C.
- *     The convolution's kernel is always row-major: in_channels, out_channels/groups, [kernel_d, [kernel_h,]] kernel_w.
+ *   - Tensors are dense, but for input and output that are a range of a wider tensor's channels. Channels-first means
+ * row-major N, C, [D, [H,]] W; channels-last means N, [D, [H,]] W, C. The convolution's kernel is always row-major:
+ * in_channels, out_channels/groups, [kernel_d, [kernel_h,]] kernel_w.
  *   - A tensor is aligned to its element size. The output overlaps no other tensor; inputs may overlap each other. All
  *     tensors of a call are in one memory. A pointer may be NULL only if its tensor is empty (batch 0).
  *   - Host pointers, pinned ones included, run on the CPU, and such calls leave CUDA alone. In a CUDA build, device and
@@ -306,12 +307,20 @@ typedef struct convt_problem {
   size_t output_padding[3];
   size_t dilation[3];
   const char* chain; /* text, e.g. "bias | max_pool(2) | gelu"; NULL or "": none. Not kept after the call. */
+  /* Ops on the input before the convolution, e.g. "batch_norm | leaky_relu(0.1)": those that see one element and
+   * numbers of its channel. Padding is zeros behind them. NULL or "": none. Not kept after the call. */
+  const char* prologue;
+  /* Channels of the tensors in memory, where those of the input, or of the output, are a range of a wider tensor's: the
+   * pointers then point to the range's first channel in the first image, and channels outside the range are neither
+   * read nor written. 0: no more than the problem's own. */
+  size_t input_within;
+  size_t output_within;
 } convt_problem;
 
 #define CONVT_PROBLEM_INIT                                                                                           \
   {                                                                                                                  \
     sizeof(convt_problem), 0, CONVT_F32, CONVT_CHANNELS_FIRST, CONVT_CHANNELS_FIRST, CONVT_FLOAT32_IEEE, 1, 0, 0, 1, \
-        {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, NULL                                       \
+        {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, {1, 1, 1}, NULL, NULL, 0, 0                           \
   }
 
 /* How products of precision CONVT_FLOAT32_TF32 are made on tensor cores. */
@@ -346,12 +355,12 @@ CONVT_API convt_status convt_plan_create_from_text(convt_plan** plan, const char
 CONVT_API void convt_plan_destroy(convt_plan* plan);
 
 /* The plan's problem, as a struct that makes the same plan. Set problem->struct_size first (CONVT_PROBLEM_INIT does);
- * its chain belongs to the plan and lives as long as it does. */
+ * its texts belong to the plan and live as long as it does. */
 CONVT_API convt_status convt_plan_problem(const convt_plan* plan, convt_problem* problem);
 
 typedef struct convt_tensor_info {
-  char name[48]; /* "input", "kernel", "output", or e.g. "layer_norm.weight" */
-  size_t stage;  /* for a chain operand, the 0-based position in the chain of the operation that takes it; else 0 */
+  char name[48]; /* "input", "kernel", "output", or e.g. "layer_norm.weight", "prologue.batch_norm.mean" */
+  size_t stage;  /* for an operand, the 0-based position in the prologue or chain of the op that takes it; else 0 */
   convt_dtype dtype;
   /* Of input, output and whole-tensor operands; the rest is row-major, and says CONVT_CHANNELS_FIRST here. */
   convt_layout layout;
@@ -359,13 +368,17 @@ typedef struct convt_tensor_info {
   /* Whatever the layout: N, C, [D, [H,]] W; kernel: in_channels, out_channels/groups, [D, [H,]] W; per-channel operand:
    * C; operand of layer_norm(trailing=K): the last K of C, [D, [H,]] W. Entries from `rank` on are 0. */
   size_t shape[5];
-  size_t bytes;
+  size_t bytes; /* from the first element to behind the last: more than the elements' where they are a range */
 } convt_tensor_info;
 
 CONVT_API convt_status convt_plan_input_info(const convt_plan* plan, convt_tensor_info* info);
 CONVT_API convt_status convt_plan_kernel_info(const convt_plan* plan, convt_tensor_info* info);
 CONVT_API convt_status convt_plan_output_info(const convt_plan* plan, convt_tensor_info* info);
-/* Tensors the chain takes (biases, norm weights, addends, ...), in the order of the chain. */
+/* Elements from one index to the next along each axis of the tensor's shape, N, C, [D, [H,]] W; entries from the rank
+ * on are 0. */
+CONVT_API convt_status convt_plan_input_strides(const convt_plan* plan, size_t strides[5]);
+CONVT_API convt_status convt_plan_output_strides(const convt_plan* plan, size_t strides[5]);
+/* Tensors the ops take (biases, norm weights, addends, ...): those of the prologue, then those of the chain. */
 CONVT_API size_t convt_plan_operand_count(const convt_plan* plan);
 CONVT_API convt_status convt_plan_operand_info(const convt_plan* plan, size_t index, convt_tensor_info* info);
 
@@ -392,7 +405,7 @@ typedef struct convt_tensors {
   size_t workspace_size; /* bytes at workspace, at least convt_plan_workspace_size() */
   void* stream;          /* a cudaStream_t, for device plans */
   /* What the caller believes the tensors' sizes to be, in bytes: checked against the plan's before anything is touched.
-   * 0, or NULL for all operands: not said. */
+   * A range of a wider tensor's channels may have more behind it. 0, or NULL for all operands: not said. */
   size_t input_bytes;
   size_t kernel_bytes;
   size_t output_bytes;

@@ -36,7 +36,11 @@ struct Problem {
   Sizes padding = {0};
   Sizes output_padding = {0};
   Sizes dilation = {1};
-  std::string chain = {};  // e.g. "bias | max_pool(2) | gelu"
+  std::string chain = {};     // e.g. "bias | max_pool(2) | gelu"
+  std::string prologue = {};  // ops on the input before the convolution, e.g. "batch_norm | relu"
+  // Channels of the tensors in memory, where those of the input or the output are a range of them; 0: they are all.
+  std::size_t input_within = 0;
+  std::size_t output_within = 0;
 };
 
 // How to run it; see convt_plan_options.
@@ -55,8 +59,23 @@ struct TensorInfo {
   Layout layout = Layout::channels_first;
   Sizes shape = {};  // in logical order whatever the layout
   std::size_t bytes = 0;
+  Sizes strides = {};  // in elements, in the order of `shape`
 
   std::size_t elements() const { return detail::product(shape); }
+  // Elements from the first to behind the last: more than there are in a range of a wider tensor's channels.
+  std::size_t extent() const { return elements() == 0 ? 0 : bytes / element_size(); }
+  bool is_range() const { return strides != dense_strides(); }
+
+  // Those of a tensor that has these elements alone.
+  Sizes dense_strides() const {
+    Sizes dense(shape.size(), 1);
+    for (std::size_t axis = shape.size(); axis-- > 1;) dense[axis - 1] = dense[axis] * shape[axis];
+    if (layout == Layout::channels_first || shape.size() < 3) return dense;
+    for (std::size_t axis = 2; axis < shape.size(); ++axis) dense[axis] *= shape[1];
+    dense[1] = 1;
+    return dense;
+  }
+  std::size_t element_size() const { return dtype == DType::f64 ? 8 : dtype == DType::f32 ? 4 : 2; }
 };
 
 // A tensor that is only read, with its element type erased: made from a span, vector, array, ... of an Element type.
@@ -128,7 +147,10 @@ class Plan {
             .padding = sizes(c.padding),
             .output_padding = sizes(c.output_padding),
             .dilation = sizes(c.dilation),
-            .chain = c.chain};
+            .chain = c.chain,
+            .prologue = c.prologue,
+            .input_within = c.input_within,
+            .output_within = c.output_within};
   }
 
   // Bytes of scratch memory one execution needs.
@@ -197,8 +219,10 @@ class Plan {
 
   explicit Plan(Handle plan) : plan_(std::move(plan)) {
     input_ = info([this](auto* c) { return convt_plan_input_info(get(), c); });
+    input_.strides = strides(convt_plan_input_strides, input_);
     kernel_ = info([this](auto* c) { return convt_plan_kernel_info(get(), c); });
     output_ = info([this](auto* c) { return convt_plan_output_info(get(), c); });
+    output_.strides = strides(convt_plan_output_strides, output_);
     for (std::size_t i = 0; i < convt_plan_operand_count(get()); ++i)
       operands_.push_back(info([this, i](auto* c) { return convt_plan_operand_info(get(), i, c); }));
   }
@@ -224,7 +248,15 @@ class Plan {
     convt_tensor_info c = {};
     detail::check(ask(&c));
     const Sizes shape(c.shape, c.shape + c.rank);
-    return {c.name, c.stage, static_cast<DType>(c.dtype), static_cast<Layout>(c.layout), shape, c.bytes};
+    TensorInfo info{c.name, c.stage, static_cast<DType>(c.dtype), static_cast<Layout>(c.layout), shape, c.bytes, {}};
+    info.strides = info.dense_strides();
+    return info;
+  }
+
+  Sizes strides(auto ask, const TensorInfo& info) const {
+    std::size_t c[5] = {};
+    detail::check(ask(get(), c));
+    return Sizes(c, c + info.shape.size());
   }
 
   static convt_problem to_c(const Problem& problem) {
@@ -239,6 +271,9 @@ class Plan {
     c.out_channels = problem.out_channels;
     c.groups = problem.groups;
     c.chain = detail::c_text("chain", problem.chain);
+    c.prologue = detail::c_text("prologue", problem.prologue);
+    c.input_within = problem.input_within;
+    c.output_within = problem.output_within;
     if (c.dims < 1 || c.dims > 3) return c;  // convt_plan_create() says why not
     detail::fill_axes("input", problem.input, c.dims, c.input);
     detail::fill_axes("kernel", problem.kernel, c.dims, c.kernel);
@@ -253,7 +288,11 @@ class Plan {
     if (tensor.dtype() != info.dtype)
       detail::reject(
           argument, "must have elements of type " + to_string(info.dtype) + " (got " + to_string(tensor.dtype()) + ")");
-    detail::check_count(argument, tensor.size(), info.shape);
+    if (!info.is_range()) return detail::check_count(argument, tensor.size(), info.shape);
+    if (tensor.size() < info.extent())
+      detail::reject(argument, "must have at least " + std::to_string(info.extent()) +
+                                   " elements, from the range's first to its last (got " +
+                                   std::to_string(tensor.size()) + ")");
   }
 
   // A plan that exists has all its texts, unless there was no memory to write one.

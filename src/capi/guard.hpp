@@ -71,7 +71,7 @@ template <class T>
 std::size_t checked_size(const char* argument, const T* tagged, std::size_t first_size) {
   const std::size_t size = not_null(argument, tagged).struct_size;
   constexpr std::size_t largest = 4096;  // no version will be: beyond it, the field was not set
-  if (size < first_size || size > largest)
+  if (size < first_size || size > largest || size % alignof(T) != 0)
     core::reject(argument, "has struct_size {}, which no version has: set it to its sizeof, {} here", size, sizeof(T));
   return size;
 }

@@ -49,6 +49,9 @@ core::Problem from_struct(const convt_problem* pointer) {
     align(from.dilation, problem.dilation);
   }
   if (from.chain != nullptr) problem.chain = core::parse_chain("chain", from.chain);
+  if (from.prologue != nullptr) problem.prologue = core::parse_chain("prologue", from.prologue);
+  problem.input_within = from.input_within;
+  problem.output_within = from.output_within;
   return problem;
 }
 
@@ -74,6 +77,9 @@ convt_problem to_struct(const core::Descriptor& d) {
   align(c.output_padding, to.output_padding);
   align(c.dilation, to.dilation);
   to.chain = d.chain.c_str();
+  to.prologue = d.prologue_text.c_str();
+  to.input_within = d.slices_input() ? static_cast<std::size_t>(d.input_within) : 0;
+  to.output_within = d.slices_output() ? static_cast<std::size_t>(d.output_within) : 0;
   return to;
 }
 
@@ -103,6 +109,27 @@ convt_status create(convt_plan** plan, const convt_plan_options* options, MakePr
     convt_plan*& result = capi::not_null("plan", plan);
     result = new convt_plan{core::Plan(core::validate(make()), from_options(options), core::backends())};
   });
+}
+
+// Of the input or the output.
+void describe_range(convt_tensor_info& info, const core::Shape& shape, std::int64_t within, convt_layout layout) {
+  if (within == shape.channels || shape.count() == 0) return;
+  const core::Pitches step = core::pitches_of(layout, shape, within);
+  info.bytes = core::size_of(info.dtype) *
+               static_cast<std::size_t>((shape.batch - 1) * step.image + (shape.channels - 1) * step.channel +
+                                        (core::volume(shape.space) - 1) * step.pixel + 1);
+}
+
+void write_strides(const core::Shape& shape, const core::Pitches& step, size_t* strides) {
+  size_t* const to = &capi::not_null("strides", strides);
+  std::fill_n(to, 5, std::size_t{0});
+  to[0] = static_cast<std::size_t>(step.image);
+  to[1] = static_cast<std::size_t>(step.channel);
+  std::int64_t pixels = step.pixel;
+  for (std::size_t axis = 3; axis-- > 3 - static_cast<std::size_t>(shape.dims);) {
+    to[axis + static_cast<std::size_t>(shape.dims) - 1] = static_cast<std::size_t>(pixels);
+    pixels *= shape.space[axis];
+  }
 }
 
 void describe(convt_tensor_info* info, const std::string& name, convt_dtype dtype, convt_layout layout,
@@ -146,6 +173,21 @@ convt_status convt_plan_input_info(const convt_plan* plan, convt_tensor_info* in
   return guard([&] {
     const core::Descriptor& d = capi::not_null("plan", plan).plan.descriptor();
     describe(info, "input", d.dtype, d.input_layout, d.input.sizes(), 0);
+    describe_range(*info, d.input, d.input_within, d.input_layout);
+  });
+}
+
+convt_status convt_plan_input_strides(const convt_plan* plan, size_t strides[5]) {
+  return guard([&] {
+    const core::Descriptor& d = capi::not_null("plan", plan).plan.descriptor();
+    write_strides(d.input, d.input_pitches(), strides);
+  });
+}
+
+convt_status convt_plan_output_strides(const convt_plan* plan, size_t strides[5]) {
+  return guard([&] {
+    const core::Descriptor& d = capi::not_null("plan", plan).plan.descriptor();
+    write_strides(d.output, d.output_pitches(), strides);
   });
 }
 
@@ -163,6 +205,7 @@ convt_status convt_plan_output_info(const convt_plan* plan, convt_tensor_info* i
   return guard([&] {
     const core::Descriptor& d = capi::not_null("plan", plan).plan.descriptor();
     describe(info, "output", d.dtype, d.output_layout, d.output.sizes(), 0);
+    describe_range(*info, d.output, d.output_within, d.output_layout);
   });
 }
 

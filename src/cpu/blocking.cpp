@@ -228,6 +228,7 @@ struct Model {
     const double rows_read = static_cast<double>(c.in_channels) * images * static_cast<double>(sizes.extent[0]) *
                              static_cast<double>(sizes.extent[1]);
     cycles += rows_read * row_cycles + patch / input_bytes_per_cycle;
+    cycles += patch / element / kernels.lanes * vector_cycles * static_cast<double>(program.prologue.size());
     if (weights > 0.5 * cache_bytes && !packs_late(cut, sizes)) cycles += 0.5 * weights / far_bytes_per_cycle;
     const double stored = images * static_cast<double>(c.out_channels) * sizes.conv_pixels;
     cycles += stored / kernels.lanes * vector_cycles;

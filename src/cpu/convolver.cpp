@@ -179,26 +179,6 @@ void Convolver<T>::run(const Item& item, const ChainKernels<T>& chain) const {
 }
 
 template <class T>
-void Convolver<T>::read_patch(const Item& item, const Run& run, const ChainKernels<T>& chain) const {
-  Window window;
-  const std::int64_t first = run.outs.begin / outs_, last = (run.outs.end - 1) / outs_;  // groups
-  window.first_channel = first * ins_;
-  window.channels = (last - first + 1) * ins_;
-  for (std::size_t a = 0; a < 3; ++a) {
-    window.box.origin[a] = run.inputs[a].begin;
-    window.box.size[a] = run.inputs[a].size();
-  }
-  window.channel_step = channel_step_;
-  window.plane_step = extent_[1] * extent_[2];
-  window.row_step = extent_[2];
-  T* to = run.patch;
-  for (const ImageView& input : item.inputs) {
-    chain.read(input, window, to);
-    to += image_step_;
-  }
-}
-
-template <class T>
 void Convolver<T>::clear(const Item& item) const {
   const auto channels_here = channels(item.split).size();
   for (std::int64_t i = 0; i < as_index(item.inputs.size()); ++i)

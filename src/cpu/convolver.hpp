@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The convolution of one item: some images, a box of outputs, some output channels.
 //
-// The inputs that the box sees are read once, as T, into a patch with zeros outside the image. Two ways from there:
-// direct: the microkernel reads the patch itself. Positions run over whole planes of it, so that the ends of rows are
+// The inputs that the box sees are read once, as T, into a patch with zeros outside the image; there, some channels at
+// a time, they go through the prologue. Two ways from there: direct: the microkernel reads the patch itself. Positions
+// run over whole planes of it, so that the ends of rows are
 //   computed and thrown away, or over whole vectors of each row, whichever are fewer. Phases of W are interleaved on
 //   the way out.
 // panel: inputs are gathered, for each class and for some input channels at a time, to dense runs of positions, over
@@ -100,6 +101,8 @@ class Convolver {
 
   struct Item {
     std::span<const ImageView> inputs;  // one per image
+    std::span<const BoundStep<T>> prologue{};
+    bool prologue_keeps_zero = true;  // it makes 0 of 0
     std::array<Interval, 3> outputs;
     std::int64_t split = 0;
     const T* packed = nullptr;   // null: not yet, and the item packs
@@ -157,6 +160,8 @@ class Convolver {
   template <class E>
   bool pack_merged(const Bundle& bundle, const E* from) const;
   void read_patch(const Item& item, const Run& run, const ChainKernels<T>& chain) const;
+  std::int64_t prologue_chunk(const Item& item) const;  // channels
+  void run_prologue(const Item& item, const Window& window, const ChainKernels<T>& chain, T* to) const;
   void run_direct(const Item& item, const Run& run) const;
   void run_panel(const Item& item, const Run& run) const;
   struct PanelRun {

@@ -58,6 +58,8 @@ Candidate candidate(const cpu::Setup& setup) {
     result.rejection = fmt::format("needs {} bytes of workspace, far more than its tensors have", result.workspace);
   result.seconds = schedule->cycles / clock_rate / static_cast<double>(setup.threads);
   for (const auto& pass : schedule->passes) result.details.push_back(describe(pass.cut));
+  for (const Step& step : setup.program->prologue)
+    result.details.push_back(print(step) + ": on a tile's inputs as they are read");
   result.build = [schedule] { return cpu::make_executable<T>(schedule); };
   return result;
 }

@@ -9,6 +9,7 @@
 
 #include "base/settings.hpp"
 #include "cpu/convert.hpp"
+#include "cpu/kept.hpp"
 #include "cpu/lines.hpp"
 #include "cpu/threads.hpp"
 
@@ -87,8 +88,7 @@ class CpuExecutable : public Executable {
   void run_item(const Frame& frame, const Flight& flight, std::int64_t item, std::size_t slot) const;
   void convolve(const Frame& frame, const Work& work) const;
   void run_image(const Frame& frame, const Work& work, std::int64_t index) const;
-  bool uses_conv_between(std::size_t begin, std::size_t end) const;
-  void crop(const Frame& frame, const Work& work, const Box& box, Tile<T>& conv) const;
+  Tile<T> expanded(const Frame& frame, const Work& work, std::size_t step, const Tile<T>& value) const;
   void measure_here(const Frame& frame, const Work& work, std::size_t step, const Tile<T>& value) const;
   void sink(const Frame& frame, const Work& work, std::int64_t index, const Tile<T>& value) const;
   void finish_pass(const Frame& frame, const Flight& flight) const;
@@ -108,6 +108,7 @@ struct CpuExecutable<T>::Frame {
   typename Convolver<T>::Kernel kernel{};  // for passes that pack late, and where it is not finite
   bool finite = true;                      // what is packed
   std::vector<const T*> packed{};          // by pass; null: its items pack
+  std::vector<BoundStep<T>> prologue{};
   std::vector<BoundStep<T>> steps{};       // with what is the same for every image
   std::vector<BoundStep<T>> slot_steps{};  // per slot, with an image's own
   std::vector<PackSpace> slot_spaces{};    // per slot
@@ -167,11 +168,9 @@ template <class T>
 void CpuExecutable<T>::prepare(Frame& frame) const {
   const Program& program = *s_->program;
   const Descriptor& asked = *program.asked;
-  for (std::size_t i = 0; i < program.steps.size(); ++i) {
-    const Step& step = program.steps[i];
+  const auto bind = [&](const Step& step, const typename Schedule<T>::Constants& of) {
     BoundStep<T> bound;
     bound.step = &step;
-    const auto of = s_->constants[i];
     const auto converted = [&](std::size_t operand, Place to) -> const T* {
       visit_dtype(asked.operands[operand].dtype, [&]<class E>(E*) {
         const auto* from = static_cast<const E*>(frame.call.operands[operand]);
@@ -202,8 +201,12 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
       bound.tensor.channels = step.in.channels;
       bound.tensor.space = step.in.space;
     }
-    frame.steps.push_back(bound);
-  }
+    return bound;
+  };
+  for (std::size_t i = 0; i < program.prologue.size(); ++i)
+    frame.prologue.push_back(bind(program.prologue[i], s_->prologue_constants[i]));
+  for (std::size_t i = 0; i < program.steps.size(); ++i)
+    frame.steps.push_back(bind(program.steps[i], s_->constants[i]));
   for (const PassPlan<T>& p : s_->passes)
     frame.inputs_each = std::max(frame.inputs_each, static_cast<std::size_t>(p.cut.blocking.images));
   frame.slot_inputs.resize(frame.inputs_each * frame.threads);
@@ -235,8 +238,9 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
 template <class T>
 ImageView CpuExecutable<T>::stored(const Frame& frame, const Shape& shape, std::int64_t image,
                                    std::int64_t index) const {
-  T* data = s_->store_in_output ? static_cast<T*>(frame.call.output) + image * shape.channels * volume(shape.space)
-                                : frame.template at<T>(s_->store) + index * s_->store_step;
+  T* data = s_->store_in_output
+                ? static_cast<T*>(frame.call.output) + image * s_->program->asked->output_pitches().image
+                : frame.template at<T>(s_->store) + index * s_->store_step;
   return {data, real_dtype<T>, CONVT_CHANNELS_FIRST, shape.channels, shape.space};
 }
 
@@ -244,10 +248,10 @@ template <class T>
 ImageView CpuExecutable<T>::output(const Frame& frame, std::int64_t image) const {
   const Descriptor& asked = *s_->program->asked;
   const auto element = static_cast<std::int64_t>(size_of(asked.dtype));
-  const std::int64_t count = asked.output.channels * volume(asked.output.space);
-  ImageView view{static_cast<char*>(frame.call.output) + image * count * element, asked.dtype, asked.output_layout,
-                 asked.output.channels, asked.output.space};
+  ImageView view{static_cast<char*>(frame.call.output) + image * asked.output_pitches().image * element, asked.dtype,
+                 asked.output_layout, asked.output.channels, asked.output.space};
   view.stream = streams(asked);
+  view.within = asked.output_within;
   return view;
 }
 
@@ -270,16 +274,18 @@ void CpuExecutable<T>::run_item(const Frame& frame, const Flight& flight, std::i
 template <class T>
 void CpuExecutable<T>::convolve(const Frame& frame, const Work& work) const {
   const Descriptor& asked = *s_->program->asked;
-  const std::int64_t input_count = asked.input.channels * volume(asked.input.space);
+  const std::int64_t input_step = asked.input_pitches().image * static_cast<std::int64_t>(size_of(asked.dtype));
   auto* inputs = const_cast<ImageView*>(frame.slot_inputs.data()) + work.slot * frame.inputs_each;
   for (std::int64_t i = 0; i < work.images.size(); ++i) {
     // Inputs are only read.
-    auto* data = const_cast<char*>(static_cast<const char*>(frame.call.input)) +
-                 (work.images.begin + i) * input_count * static_cast<std::int64_t>(size_of(asked.dtype));
+    auto* data = const_cast<char*>(static_cast<const char*>(frame.call.input)) + (work.images.begin + i) * input_step;
     inputs[i] = {data, asked.dtype, asked.input_layout, asked.input.channels, asked.input.space};
+    inputs[i].within = asked.input_within;
   }
   typename Convolver<T>::Item item;
   item.inputs = {inputs, static_cast<std::size_t>(work.images.size())};
+  item.prologue = frame.prologue;
+  item.prologue_keeps_zero = s_->prologue_keeps_zero;
   const Box box = work.plan.box(work.tile_axes, 0);
   for (std::size_t a = 0; a < 3; ++a) item.outputs[a] = {box.origin[a], box.origin[a] + box.size[a]};
   item.split = work.split;
@@ -291,10 +297,9 @@ void CpuExecutable<T>::convolve(const Frame& frame, const Work& work) const {
   if (s_->direct_output) {
     const Axes& space = asked.output.space;
     const std::int64_t pixels = volume(space);
-    item.to.data = static_cast<T*>(frame.call.output) +
-                   (work.images.begin * asked.output.channels + work.channels.begin) * pixels +
-                   (box.origin[0] * space[1] + box.origin[1]) * space[2] + box.origin[2];
-    item.to.image_step = asked.output.channels * pixels;
+    item.to.data = static_cast<T*>(frame.call.output) + work.images.begin * asked.output_pitches().image +
+                   work.channels.begin * pixels + (box.origin[0] * space[1] + box.origin[1]) * space[2] + box.origin[2];
+    item.to.image_step = asked.output_pitches().image;
     item.to.channel_step = pixels;
     item.to.plane_step = space[1] * space[2];
     item.to.row_step = space[2];
@@ -333,8 +338,8 @@ void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int6
 
   std::size_t done = p.pass.begin, pools = 0;
   const auto run_until = [&](std::size_t end, const ImageView* to) {
-    if (uses_conv_between(done, end) && (conv.box.size != value.box.size || conv.box.origin != value.box.origin))
-      crop(frame, work, value.box, conv);
+    if (uses_conv(program, done, end) && (conv.box.size != value.box.size || conv.box.origin != value.box.origin))
+      conv = crop(conv, value.box, frame.template at<T>(work.base + s_->conv_part));
     if (end > done) s_->chain->run({work.steps + done, end - done}, value, conv, to);
     if (end > done) value.channels = std::min(value.channels, program.steps[end - 1].out.channels);
     done = end;
@@ -362,6 +367,25 @@ void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int6
         bound.scale = frame.template at<T>(from->scale) + in_flight * bound.regions.count;
       }
     }
+    if (kept_name(step) != nullptr) {
+      run_until(i, nullptr);
+      bound.kept = value;
+      bound.kept.data = frame.template at<T>(work.base + s_->kept[i]);
+      std::copy_n(value.data, value.channels * value.channel_step, bound.kept.data);
+      done = i + 1;
+    }
+    if (const Name* name = used_name(step)) {
+      const std::size_t from = program.kept_at(*name);
+      bound.kept = work.steps[from].kept;
+      if (broadcasts(program, step)) {
+        run_until(i, nullptr);
+        value = expanded(frame, work, i, value);
+        done = i + 1;
+      } else if (const Box box = p.box(work.tile_axes, i - p.pass.begin);
+                 bound.kept.box.size != box.size || bound.kept.box.origin != box.origin) {
+        bound.kept = crop(bound.kept, box, frame.template at<T>(work.base + s_->kept[i]));
+      }
+    }
     if (is_pool(step)) {
       run_until(i, nullptr);
       Tile<T> next = value;
@@ -379,30 +403,20 @@ void CpuExecutable<T>::run_image(const Frame& frame, const Work& work, std::int6
   if (!written) sink(frame, work, index, value);
 }
 
+// What a step does with a kept value where one of both is broadcast.
 template <class T>
-bool CpuExecutable<T>::uses_conv_between(std::size_t begin, std::size_t end) const {
-  for (std::size_t i = begin; i < end; ++i)
-    if (uses_conv(s_->program->steps[i])) return true;
-  return false;
-}
-
-// The convolution's own result, without the halo that pools on the way needed.
-template <class T>
-void CpuExecutable<T>::crop(const Frame& frame, const Work& work, const Box& box, Tile<T>& conv) const {
-  Tile<T> part = conv;
-  part.box = box;
-  part.channel_step = tile_step<T>(box);
-  part.data = frame.template at<T>(work.base + s_->conv_part);
-  for (std::int64_t c = 0; c < conv.channels; ++c)
-    for (std::int64_t d = 0; d < box.size[0]; ++d)
-      for (std::int64_t h = 0; h < box.size[1]; ++h) {
-        const Axes at{box.origin[0] + d - conv.box.origin[0], box.origin[1] + h - conv.box.origin[1],
-                      box.origin[2] - conv.box.origin[2]};
-        const T* from =
-            conv.data + c * conv.channel_step + (at[0] * conv.box.size[1] + at[1]) * conv.box.size[2] + at[2];
-        std::copy_n(from, box.size[2], part.data + c * part.channel_step + (d * box.size[1] + h) * box.size[2]);
-      }
-  conv = part;
+Tile<T> CpuExecutable<T>::expanded(const Frame& frame, const Work& work, std::size_t step, const Tile<T>& value) const {
+  const Program& program = *s_->program;
+  const Step& one = program.steps[step];
+  const Shape& kept_shape = program.steps[program.kept_at(*used_name(one))].out;
+  const Tile<T>& kept = work.steps[step].kept;
+  Tile<T> to = value;
+  to.box = work.plan.box(work.tile_axes, step + 1 - work.plan.pass.begin);
+  to.channels = std::max(value.channels, kept.channels);
+  to.channel_step = tile_step<T>(to.box);
+  to.data = frame.template at<T>(work.base + s_->kept[step]);
+  s_->chain->expand(one, broadcast(value, one.in, to.box), broadcast(kept, kept_shape, to.box), to);
+  return to;
 }
 
 // Statistics of a norm over space whose regions all lie in this tile.

@@ -17,6 +17,15 @@ struct Window {
   std::int64_t channel_step = 0, plane_step = 0, row_step = 0;
 };
 
+// A tile broadcast to a box: element (c, d, h, w) of the box is data[c*channel_step + d*plane_step + h*row_step + w],
+// or, where a row has one element, without w.
+template <class T>
+struct Broadcast {
+  const T* data = nullptr;
+  std::int64_t channel_step = 0, plane_step = 0, row_step = 0;
+  bool one_in_row = false;
+};
+
 // Images are stored as T is computed for: f32, f16 and bf16 for float; f64, and f32 operands, for double.
 template <class T>
 struct ChainKernels {
@@ -26,9 +35,9 @@ struct ChainKernels {
   void (*write)(const Tile<T>& tile, const ImageView& image);
   // Steps that work pixel by pixel (Affine, Pointwise, Combine, norms and reductions over channels, norms over space
   // whose statistics are given), in place. A reduction leaves its result in channel 0, and the steps behind it see one
-  // channel. `conv` has the convolution's own result, in the same box, for Combine steps that use it. The tile has all
-  // channels of the image, unless no step mixes channels. With `to`, the result goes there as by write(), and what is
-  // in the tile then is of no use.
+  // channel. `conv` has the convolution's own result, in the same box, for Combine steps that use it; kept values are
+  // in their steps, in the same box too. The tile has all channels of the image, unless no step mixes channels. With
+  // `to`, the result goes there as by write(), and what is in the tile then is of no use.
   void (*run)(std::span<const BoundStep<T>> steps, const Tile<T>& tile, const Tile<T>& conv, const ImageView* to);
   // One pool: from.box holds every pixel inside the image that the windows of to.box cover.
   void (*pool)(const Step& step, const Tile<T>& from, const Tile<T>& to);
@@ -41,6 +50,8 @@ struct ChainKernels {
   // (c/channels_each) * (product of the box's sizes of the first `axes` axes) + row-major index in those. The tile's
   // first channel begins a region, its last ends one.
   void (*measure)(const BoundStep<T>& step, const Tile<T>& tile, Moments* moments);
+  // A Combine of the running value with another one, for every element of a tile that is neither.
+  void (*expand)(const Step& step, const Broadcast<T>& x, const Broadcast<T>& other, const Tile<T>& to);
 };
 
 // Steps of depth that the product looks ahead.

@@ -14,6 +14,8 @@ constexpr std::int64_t flight_bytes = 16 << 20;
 // The size of an image that is one tile: a core's share of cache.
 constexpr std::int64_t tile_bytes = 1 << 20;
 constexpr double most_bytes = 1e15;
+// Some 20 us: to wake a thread that sleeps takes 5 us of the caller on an idle machine, and 50 on a busy one.
+constexpr double cycles_worth_a_thread = 50000;
 constexpr const char* too_large_tile = "a tile's inputs, or the reach of its taps, pass 2^30 elements";
 
 // Parts of a block of memory, one behind the other.
@@ -41,6 +43,7 @@ std::int64_t image_count(const Shape& shape) { return capped_product({shape.chan
 
 template <class T>
 bool image_is_a_tile(const Program& program) {
+  if (needs_whole_image(program)) return true;
   const bool whole = std::any_of(program.steps.begin(), program.steps.end(),
                                  [](const Step& s) { return needs_space(s) || folds_space(s); });
   return whole && image_count(program.conv) <= tile_bytes / static_cast<std::int64_t>(sizeof(T));
@@ -128,8 +131,17 @@ void Schedule<T>::plan_shared() {
                                     flight_bytes / capped_product({std::max<std::int64_t>(largest, 1), sizeof(T)}), 1,
                                     std::max<std::int64_t>(asked.input.batch, 1));
 
+  // A thread costs room, and some microseconds to call it to work: it needs an item, and work worth that.
+  std::int64_t parts = 1;
+  for (const PassPlan<T>& p : passes) {
+    parts = std::max(parts, capped_product({ceil_div(flight, p.cut.blocking.images), p.splits, p.tiles}));
+    if (p.convolver && !p.cut.blocking.late) parts = std::max(parts, p.convolver->pack_parts());
+  }
+  const double worth = std::clamp(cycles / cycles_worth_a_thread, 1.0, static_cast<double>(parts));
+  threads = std::min(threads, static_cast<std::size_t>(worth));
+
   Layout layout;
-  for (const Step& step : program->steps) {
+  const auto add_constants = [&](const Step& step) {
     Constants of;
     if (std::holds_alternative<Affine>(step.what)) {
       of.a = layout.add(step.out.channels, sizeof(T));
@@ -141,8 +153,11 @@ void Schedule<T>::plan_shared() {
       of.weight = layout.add(asked.operands[step.first_operand].count, sizeof(T));
       of.bias = layout.add(asked.operands[step.first_operand].count, sizeof(T));
     }
-    constants.push_back(of);
-  }
+    return of;
+  };
+  for (const Step& step : program->steps) constants.push_back(add_constants(step));
+  for (const Step& step : program->prologue) prologue_constants.push_back(add_constants(step));
+  prologue_keeps_zero = program->prologue_keeps_zero();
   if (program->kernel_change.any()) changed_kernel = layout.add(program->kernel_count, sizeof(T));
   for (PassPlan<T>& p : passes) {
     const double tiles = static_cast<double>(p.tiles) * static_cast<double>(flight);
@@ -166,6 +181,7 @@ template <class T>
 void Schedule<T>::plan_slots() {
   std::int64_t scratch_size = 0, tile_size = 0, conv_size = 0, regions = 0;
   std::array<std::int64_t, 2> pool_size{};
+  std::vector<std::int64_t> kept_size(program->steps.size());
   bool overflow = false;
   for (const PassPlan<T>& p : passes) {
     if (p.convolver) scratch_size = std::max(scratch_size, p.convolver->scratch_size());
@@ -192,6 +208,10 @@ void Schedule<T>::plan_slots() {
         pool_size[next % 2] = std::max(pool_size[next % 2], count);
         ++next;
       }
+      if (behind != nullptr && (kept_name(*behind) != nullptr || used_name(*behind) != nullptr)) {
+        std::int64_t& size = kept_size[p.pass.begin + level - 1];
+        size = std::max(size, count);
+      }
       if (behind != nullptr && needs_space(*behind)) regions = std::max(regions, regions_of(*behind).count);
     }
   }
@@ -199,6 +219,8 @@ void Schedule<T>::plan_slots() {
   scratch = layout.add(scratch_size, sizeof(T));
   tile = layout.add(tile_size, sizeof(T));
   for (std::size_t i = 0; i < 2; ++i) pooled[i] = layout.add(pool_size[i], sizeof(T));
+  kept.clear();
+  for (const std::int64_t size : kept_size) kept.push_back(layout.add(size, sizeof(T)));
   conv_copy = layout.add(conv_size, sizeof(T));
   conv_part = layout.add(conv_size, sizeof(T));
   moments = layout.add(regions, sizeof(Moments));

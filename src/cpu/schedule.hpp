@@ -81,7 +81,9 @@ struct Schedule {
     Place wide = 0;              // of an Affine both again, in double
     Place weight = 0, bias = 0;  // of a norm over trailing axes
   };
-  std::vector<Constants> constants;  // by step
+  std::vector<Constants> constants;           // by step
+  std::vector<Constants> prologue_constants;  // by step of the prologue
+  bool prologue_keeps_zero = true;
   Place changed_kernel = 0, store = 0;
   std::int64_t store_step = 0;  // elements of one image in the store
 
@@ -89,6 +91,7 @@ struct Schedule {
   Place slots = 0, slot_size = 0;
   Place scratch = 0, tile = 0, conv_copy = 0, conv_part = 0, moments = 0, centre = 0, scale = 0;
   std::array<Place, 2> pooled{};
+  std::vector<Place> kept;  // by step: what it keeps; or, where it uses a kept value, its part of that, or its result
 
   std::size_t workspace = 0;
   std::string rejection;  // why this cannot run

@@ -22,7 +22,11 @@ struct ImageView {
   convt_layout layout = CONVT_CHANNELS_FIRST;
   std::int64_t channels = 0;
   Axes space{1, 1, 1};
-  bool stream = false;  // written past the caches: nobody reads it soon
+  bool stream = false;      // written past the caches: nobody reads it soon
+  std::int64_t within = 0;  // channels of the tensor in memory, where `channels` are a range of them; 0: they are all
+
+  // Channels last: elements from pixel to pixel.
+  std::int64_t pixel_step() const { return within == 0 ? channels : within; }
 };
 
 // Channels [first_channel, first_channel + channels) of a box of one image: element (c, pixel) at
@@ -52,6 +56,7 @@ struct BoundStep {
   const T* b = nullptr;
   const double* wide = nullptr;                 // Affine: where T does not hold them, a and then b of every channel
   ImageView tensor{};                           // Combine with a tensor
+  Tile<T> kept{};                               // Combine with a kept value, of the running value's box
   const T *weight = nullptr, *bias = nullptr;   // affine of a norm over trailing axes, over those axes, row-major
   Regions regions{};                            // norms over space
   const T *centre = nullptr, *scale = nullptr;  // their statistics, by region

@@ -37,11 +37,32 @@ constexpr Field<Op, T> field_of(std::string_view name, T Base::*member, bool is_
   return {name, member, is_required};
 }
 
+// What a chain calls a value that it keeps: letters, digits and '_'; "" for none.
+struct Name {
+  static constexpr std::size_t most = 15;
+  char text[most + 1] = {};
+
+  constexpr std::string_view view() const { return text; }
+  bool operator==(const Name&) const = default;
+};
+
 // The second term of an add, sub, mul or div.
 struct Term {
-  enum Kind { scalar, channel, tensor, conv };
+  enum Kind { scalar, channel, tensor, conv, kept };
   Kind kind = scalar;
   double number = 0;  // of a scalar
+  Name name{};        // of a kept value
+};
+
+// Some of the axes C, D, H, W.
+struct AxisSet {
+  enum Bit : unsigned { c = 1, d = 2, h = 4, w = 8 };
+  unsigned bits = c;
+
+  constexpr bool channels() const { return (bits & c) != 0; }
+  constexpr bool space(std::size_t axis) const { return (bits >> (axis + 1) & 1) != 0; }  // 0, 1, 2: D, H, W
+  constexpr bool any_space() const { return (bits & ~unsigned{c}) != 0; }
+  bool operator==(const AxisSet&) const = default;
 };
 
 // What an operand's elements are: the problem's dtype, or f32.
@@ -55,8 +76,7 @@ struct Pointwise {};
 //   V apply(V x, V other) const
 //   static constexpr bool linear    for any other, f(x) = a*x + b: written with + - * / alone, with x on the left of *
 //   and /
-// Plans fold linear ops whose other is a number or one value per channel into one multiply-add. Ops that are not linear
-// take a channel, a tensor or conv; one that needs a number alone is a Pointwise op with a parameter.
+// Plans fold linear ops whose other is a number or one value per channel into one multiply-add.
 struct Combine {
   Term term;
   OperandType dtype = OperandType::same;
@@ -81,16 +101,21 @@ concept LinearCombine = std::derived_from<Op, Combine> && SaysWhetherLinear<Op> 
 //   V scale(V total, V count) const                  second statistic (two_pass only)
 // Norms need two passes because E[x^2] - E[x]^2 loses digits; softmax because exp(x) overflows.
 
-// Over the channels of a pixel, to one channel.
+// Over some axes, to one element along each of them; engines see those over channels alone (plan/program.hpp).
 //   V result(V centre, V scale) const
-struct Reduce {};
+struct Reduce {
+  AxisSet axes;
+};
 
 // Over which elements a Normalise op takes its statistics; `given` takes them from operands.
 struct Region {
-  enum Kind { channels, trailing, groups, instance, given };
+  enum Kind { channels, trailing, groups, instance, axes, given };
   Kind kind = channels;
-  std::int64_t parameter = 0;  // trailing: how many axes; groups: how many groups
+  std::int64_t parameter = 0;  // trailing: how many axes; groups: how many groups; axes: the bits of an AxisSet
 };
+constexpr Region region_of(AxisSet axes) {
+  return axes == AxisSet{} ? Region{} : Region{Region::axes, static_cast<std::int64_t>(axes.bits)};
+}
 
 //   Region region() const
 //   V map(V x, V centre, V scale) const
@@ -98,6 +123,11 @@ struct Region {
 struct Normalise {
   bool affine = false;
   OperandType dtype = OperandType::same;
+};
+
+// Names the running value, for terms of later ops.
+struct Keeps {
+  Name name;
 };
 
 // Over windows of space.

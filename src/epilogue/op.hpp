@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -61,9 +62,15 @@ struct OperandSpec {
   OperandType type = OperandType::same;
 };
 
-// What the op makes of a value of shape `in`; throws Error where it cannot take it. `conv` is the shape of the
-// convolution's own result.
-Shape infer(const Op& op, const Shape& in, const Shape& conv);
+// A value that ops may use by its name; the convolution's own result is "conv".
+struct KeptShape {
+  Name name;
+  Shape shape;
+};
+inline constexpr Name conv_name{"conv"};
+
+// What the op makes of a value of shape `in`; throws Error where it cannot take it. `kept`: all that has a name so far.
+Shape infer(const Op& op, const Shape& in, std::span<const KeptShape> kept);
 
 // The operands it takes, for a legal `in`.
 std::vector<OperandSpec> operands_of(const Op& op, const Shape& in);
@@ -76,5 +83,10 @@ Windows windows_of(const Pool& pool, const Shape& in);
 
 // The op uses the convolution's own result, which must therefore be kept until then.
 bool uses_conv(const Op& op);
+// The name under which it keeps the running value, or uses one that was kept; nullptr where it does not.
+const Name* kept_name(const Op& op);
+const Name* used_name(const Op& op);
+// From a kept value to the convolution's own result.
+void use_conv(Op& op);
 
 }  // namespace convt::core

@@ -59,6 +59,43 @@ Shape rule(std::string_view name, const Region& region, const Shape& in) {
   return in;
 }
 
+void check_axes(std::string_view name, AxisSet axes, const Shape& in) {
+  for (std::size_t axis = 0; axis + static_cast<std::size_t>(in.dims) < 3; ++axis)
+    if (axes.space(axis))
+      reject(member(name, "axes"), "must be some of c{} (got {})",
+             std::string_view("dhw").substr(3 - static_cast<std::size_t>(in.dims)), axis_letters[axis]);
+}
+
+// Axis by axis equal, or one of both 1.
+Shape broadcast(std::string_view name, const Shape& in, const KeptShape& kept) {
+  const auto join = [&](std::int64_t a, std::int64_t b) {
+    if (a != b && a != 1 && b != 1)
+      reject(member(name, "other"), "{} must have the running value's sizes, or 1 where they differ (got {}, and {})",
+             kept.name.view(), fmt::join(kept.shape.sizes(), "x"), fmt::join(in.sizes(), "x"));
+    return std::max(a, b);
+  };
+  Shape out = in;
+  out.channels = join(in.channels, kept.shape.channels);
+  for (std::size_t a = 0; a < 3; ++a) out.space[a] = join(in.space[a], kept.shape.space[a]);
+  return out;
+}
+
+Shape rule(std::string_view name, const Term& term, const Shape& in, std::span<const KeptShape> kept) {
+  if (term.kind == Term::conv) {
+    const Shape& conv = kept.front().shape;
+    if (!(in == conv))
+      reject(member(name, "other"), "conv needs a value of the convolution's own shape (got {} where it is {})",
+             fmt::join(in.sizes(), "x"), fmt::join(conv.sizes(), "x"));
+  }
+  if (term.kind != Term::kept) return in;
+  const auto found =
+      std::find_if(kept.begin(), kept.end(), [&](const KeptShape& one) { return one.name == term.name; });
+  if (found == kept.end())
+    reject(member(name, "other"), "must be a number, channel, tensor, conv, or a value that was kept before (got '{}')",
+           term.name.view());
+  return broadcast(name, in, *found);
+}
+
 std::vector<std::int64_t> trailing_sizes(const Shape& in, std::int64_t axes) {
   const auto all = in.sizes();
   return {all.end() - axes, all.end()};
@@ -79,7 +116,7 @@ Windows windows_of(const Pool& pool, const Shape& in) {
   return windows;
 }
 
-Shape infer(const Op& any, const Shape& in, const Shape& conv) {
+Shape infer(const Op& any, const Shape& in, std::span<const KeptShape> kept) {
   const std::string_view name = name_of(any);
   return std::visit(
       [&]<class T>(const T& op) -> Shape {
@@ -88,19 +125,22 @@ Shape infer(const Op& any, const Shape& in, const Shape& conv) {
         if constexpr (std::derived_from<T, Pool>) {
           return rule(name, op, in);
         } else if constexpr (std::derived_from<T, Normalise>) {
+          if (op.region().kind == Region::axes) check_axes(name, {static_cast<unsigned>(op.region().parameter)}, in);
           return rule(name, op.region(), in);
         } else if constexpr (std::derived_from<T, Reduce>) {
+          check_axes(name, op.axes, in);
           Shape out = in;
-          out.channels = 1;
+          if (op.axes.channels()) out.channels = 1;
+          for (std::size_t a = 0; a < 3; ++a)
+            if (op.axes.space(a)) out.space[a] = 1;
           return out;
+        } else if constexpr (std::derived_from<T, Combine>) {
+          return rule(name, op.term, in, kept);
         } else {
-          if constexpr (std::derived_from<T, Combine>) {
-            if (op.term.kind == Term::conv && !(in == conv))
-              reject(member(name, "other"), "conv needs a value of the convolution's own shape (got {} where it is {})",
-                     fmt::join(in.sizes(), "x"), fmt::join(conv.sizes(), "x"));
-            if (!LinearCombine<T> && op.term.kind == Term::scalar)
-              reject(member(name, "other"), "must be channel, tensor or conv (got {})", op.term.number);
-          }
+          if constexpr (std::derived_from<T, Keeps>)
+            for (const KeptShape& one : kept)
+              if (one.name == op.name)
+                reject(member(name, "name"), "'{}' is the name of another value", op.name.view());
           return in;
         }
       },
@@ -132,6 +172,33 @@ std::vector<OperandSpec> operands_of(const Op& any, const Shape& in) {
       },
       any);
   return specs;
+}
+
+const Name* kept_name(const Op& any) {
+  return std::visit(
+      []<class T>(const T& op) -> const Name* {
+        if constexpr (std::derived_from<T, Keeps>) return &op.name;
+        return nullptr;
+      },
+      any);
+}
+
+const Name* used_name(const Op& any) {
+  return std::visit(
+      []<class T>(const T& op) -> const Name* {
+        if constexpr (std::derived_from<T, Combine>)
+          if (op.term.kind == Term::kept) return &op.term.name;
+        return nullptr;
+      },
+      any);
+}
+
+void use_conv(Op& any) {
+  std::visit(
+      []<class T>(T& op) {
+        if constexpr (std::derived_from<T, Combine>) op.term = {Term::conv, 0, {}};
+      },
+      any);
 }
 
 bool uses_conv(const Op& any) {

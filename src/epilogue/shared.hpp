@@ -27,6 +27,16 @@ struct MaxFold {
     return maximum(a, b);
   }
 };
+struct MinFold {
+  template <class V>
+  CONVT_FN V start() const {
+    return V(infinity);
+  }
+  template <class V>
+  CONVT_FN V join(V a, V b) const {
+    return minimum(a, b);
+  }
+};
 
 // Mean and inverse standard deviation: the statistics of every norm.
 struct Norm : Normalise, SumFold {

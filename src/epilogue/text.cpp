@@ -32,22 +32,48 @@ void read(Scanner& s, OperandType& value) {
   value = word == "f32" ? OperandType::f32 : OperandType::same;
 }
 
+void read(Scanner& s, Name& value) {
+  const std::size_t at = s.column();
+  const std::string_view word = s.word("a name");
+  if (word.size() > Name::most) s.fail(at, "a name has at most {} characters (got '{}')", Name::most, word);
+  if (is_number_word(word) || word == "channel" || word == "tensor" || word == "conv")
+    s.fail(at, "'{}' cannot be a name: it has a meaning of its own", word);
+  value = {};
+  std::copy(word.begin(), word.end(), value.text);
+}
+
+constexpr std::string_view axis_names = "cdhw";  // position = bit of an AxisSet
+
+void read(Scanner& s, AxisSet& value) {
+  const std::size_t at = s.column();
+  const std::string_view word = s.word("some of c, d, h, w");
+  value.bits = 0;
+  for (const char letter : word) {
+    const std::size_t axis = axis_names.find(letter);
+    if (axis == axis_names.npos || (value.bits >> axis & 1) != 0)
+      s.fail(at, "expected some of c, d, h, w, each once (got '{}')", word);
+    value.bits |= 1U << axis;
+  }
+}
+
 constexpr std::string_view term_words[] = {"", "channel", "tensor", "conv"};  // position = Term::Kind
 
 void read(Scanner& s, Term& value) {
   if (s.next_is_word()) {
-    const std::size_t at = s.column();
     Scanner ahead = s;
     const std::string_view word = ahead.word();
     const auto* kind = std::find(std::begin(term_words) + 1, std::end(term_words), word);
     if (kind != std::end(term_words)) {
-      value = {static_cast<Term::Kind>(kind - term_words), 0};
+      value = {static_cast<Term::Kind>(kind - term_words), 0, {}};
       s = ahead;
       return;
     }
-    if (!is_number_word(word)) s.fail(at, "expected a number, channel, tensor or conv (got '{}')", word);
+    if (!is_number_word(word)) {
+      value = {Term::kept, 0, {}};
+      return read(s, value.name);
+    }
   }
-  value = {Term::scalar, s.number()};
+  value = {Term::scalar, s.number(), {}};
 }
 
 std::string write(double value) { return fmt::format("{}", value); }
@@ -55,7 +81,15 @@ std::string write(std::int64_t value) { return fmt::format("{}", value); }
 std::string write(const Extents& value) { return print(value); }
 std::string write(bool value) { return value ? "true" : "false"; }
 std::string write(OperandType value) { return value == OperandType::f32 ? "f32" : "same"; }
+std::string write(const Name& value) { return std::string(value.view()); }
+std::string write(AxisSet value) {
+  std::string letters;
+  for (std::size_t axis = 0; axis < axis_names.size(); ++axis)
+    if ((value.bits >> axis & 1) != 0) letters += axis_names[axis];
+  return letters;
+}
 std::string write(const Term& value) {
+  if (value.kind == Term::kept) return write(value.name);
   return value.kind == Term::scalar ? write(value.number) : std::string(term_words[value.kind]);
 }
 
@@ -122,7 +156,9 @@ class ArgumentReader {
 
   // Some word that is no parameter's name can be the next value: a number's, or a term's, which says itself what it
   // takes.
-  static bool takes_word(std::string_view word) { return is_number_word(word) || std::derived_from<T, Combine>; }
+  static bool takes_word(std::string_view word) {
+    return is_number_word(word) || std::derived_from<T, Combine> || std::derived_from<T, Keeps>;
+  }
 
   void take(std::size_t at, std::size_t index, bool with_value) {
     each_field<T>([&](const auto& field, std::size_t i) {
@@ -160,6 +196,8 @@ class ArgumentReader {
   std::array<bool, std::tuple_size_v<decltype(T::fields())>> given_{};
 };
 
+}  // namespace
+
 Op parse_op(Scanner& scanner) {
   const std::size_t at = scanner.column();
   const std::string_view name = scanner.word();
@@ -175,6 +213,8 @@ Op parse_op(Scanner& scanner) {
   (std::make_index_sequence<std::variant_size_v<Op>>{});
   return op;
 }
+
+namespace {
 
 template <class T>
 std::string describe(std::string_view name, const T& op, bool with_defaults) {
@@ -221,7 +261,15 @@ std::string print(const Extents& extents) {
 }
 
 std::string print(const Op& any) {
-  return std::visit([&](const auto& op) { return describe(name_of(any), op, false); }, any);
+  return std::visit(
+      [&]<class T>(T op) {
+        if constexpr (std::derived_from<T, Pool>) {  // what it would be anyway
+          if (print(op.stride) == print(op.size)) op.stride = {};
+          if (print(op.padding) == "0") op.padding = {};
+        }
+        return describe(name_of(any), op, false);
+      },
+      any);
 }
 
 std::string print(const Chain& chain) {

@@ -43,6 +43,7 @@ class Scanner {
 
 // "bias | max_pool(2) | gelu"; an empty text is an empty chain.
 Chain parse_chain(std::string_view subject, std::string_view text);
+Op parse_op(Scanner& scanner);
 // One or more ops with `|` between them, to the end of the scanner's text.
 Chain parse_chain(Scanner& scanner);
 

@@ -70,6 +70,10 @@ CONVT_FN T erf(T x) {
   return std::erf(x);
 }
 template <std::floating_point T>
+CONVT_FN T sin(T x) {
+  return std::sin(x);
+}
+template <std::floating_point T>
 CONVT_FN T sqrt(T x) {
   return std::sqrt(x);
 }

@@ -14,6 +14,9 @@ namespace convt::core {
 // The operands of an Affine's part at one channel; those of a batch norm are the most.
 using OperandValues = std::array<double, 4>;
 
+// What a stage becomes; tensors have this type.
+void add_steps(std::vector<Step>& steps, const Stage& stage, convt_dtype dtype);
+
 // What a part makes of a line, for a part that reduces nothing.
 Line apply(const Affine::Part& part, Line line, const OperandValues& operands);
 // What planning knows of it, for all channels. A number that is not known, because an operand holds it or it is not

@@ -24,9 +24,12 @@ std::string write(const Plan& plan) {
     text += fmt::format("  {:<44} {}\n", name, value);
   };
   row("input", sizes(d.input.sizes()));
+  if (d.slices_input()) row("  its channels are a range of", fmt::format("{}", d.input_within));
+  for (const Stage& stage : d.prologue) row(print(stage.op), sizes(stage.out.sizes()));
   row("convolution", sizes(d.conv.sizes()));
   for (const Stage& stage : d.stages) row(print(stage.op), sizes(stage.out.sizes()));
   row("output", sizes(d.output.sizes()));
+  if (d.slices_output()) row("  its channels are a range of", fmt::format("{}", d.output_within));
 
   if (!d.operands.empty()) text += "\noperands\n";
   for (std::size_t i = 0; i < d.operands.size(); ++i)
@@ -38,6 +41,7 @@ std::string write(const Plan& plan) {
   for (const std::string& note : program.notes) text += fmt::format("  {}\n", note);
   if (!program.notes.empty()) {
     text += "\nrewritten\n";
+    for (const Step& step : program.prologue) row(print(step), sizes(step.out.sizes()));
     row("convolution", sizes(program.conv.sizes()));
     for (const Step& step : program.steps) row(print(step), sizes(step.out.sizes()));
   }

@@ -31,6 +31,15 @@ Pass from_store(std::size_t begin, const Shape& in) {
   return pass;
 }
 
+// Whether steps from `first` on use the convolution's own result, or what was kept before.
+bool looks_back(const Program& program, std::size_t first) {
+  for (std::size_t i = first; i < program.steps.size(); ++i) {
+    const Name* name = used_name(program.steps[i]);
+    if (uses_conv(program.steps[i]) || (name != nullptr && program.kept_at(*name) < first)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool needs_space(const Step& step) {
@@ -54,6 +63,27 @@ bool folds_space(const Step& step) {
 bool uses_conv(const Step& step) {
   const Op* op = std::get_if<Op>(&step.what);
   return op != nullptr && core::uses_conv(*op);
+}
+
+bool uses_conv(const Program& program, std::size_t begin, std::size_t end) {
+  const auto first = program.steps.begin();
+  return std::any_of(first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end),
+                     [](const Step& step) { return uses_conv(step); });
+}
+
+bool broadcasts(const Program& program, const Step& step) {
+  const Name* name = used_name(step);
+  return name != nullptr && !(step.in == program.steps[program.kept_at(*name)].out);
+}
+
+bool broadcasts_space(const Program& program, const Step& step) {
+  const Name* name = used_name(step);
+  return name != nullptr && step.in.space != program.steps[program.kept_at(*name)].out.space;
+}
+
+bool needs_whole_image(const Program& program) {
+  return std::any_of(program.steps.begin(), program.steps.end(),
+                     [&](const Step& step) { return broadcasts_space(program, step); });
 }
 
 Regions regions_of(const Step& step) {
@@ -80,7 +110,7 @@ std::vector<Pass> passes_of(const Program& program, Between between, bool whole_
   for (std::size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
     const auto rest = program.steps.begin() + static_cast<std::ptrdiff_t>(i);
-    const bool conv_later = std::any_of(rest, program.steps.end(), [](const Step& later) { return uses_conv(later); });
+    const bool conv_later = looks_back(program, i);
     const bool moments = needs_space(step) && !whole_image;
     // Behind a fold there is no convolution any more; a step that wants its result keeps the pool in the tile.
     const bool fold = folds_space(step) && !whole_image && !conv_later;
@@ -140,6 +170,10 @@ Levels walk_back(const Program& program, const Pass& pass, std::size_t axis, con
     const Interval behind = levels[i - pass.begin + 1];
     if (pass.whole_image && needs_space(step)) {
       levels[i - pass.begin] = levels[i - pass.begin + 1] = {0, step.in.space[axis]};
+      continue;
+    }
+    if (step.in.space[axis] != step.out.space[axis] && used_name(step) != nullptr) {
+      levels[i - pass.begin] = {0, step.in.space[axis]};
       continue;
     }
     levels[i - pass.begin] = if_family<Pool>(step, behind, [&](const auto& op) -> Interval {

@@ -52,6 +52,13 @@ bool folds_space(const Step& step);    // a pool over the whole image
 Regions regions_of(const Step& step);  // of a norm over space
 bool is_pool(const Step& step);
 bool uses_conv(const Step& step);
+bool uses_conv(const Program& program, std::size_t begin, std::size_t end);  // some of these steps
+// A step that uses a kept value of another shape: one of both is broadcast; along space, or along anything.
+bool broadcasts_space(const Program& program, const Step& step);
+bool broadcasts(const Program& program, const Step& step);
+// Some step needs a tile that has all of an image's space, since it sees a value and what was folded from it over
+// space.
+bool needs_whole_image(const Program& program);
 
 // Channels that must stay in one tile for these steps: 1 where every channel goes its own way, all of them where steps
 // mix channels.

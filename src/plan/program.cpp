@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 #include "base/dtype.hpp"
 #include "base/error.hpp"
@@ -88,20 +89,59 @@ std::string print(const Step& step) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-bool takes_channel_values(const Step& step) {
+namespace {
+
+bool has_term(const Step& step, Term::Kind kind) {
   const Op* any = std::get_if<Op>(&step.what);
   return any != nullptr && std::visit(
-                               []<class T>(const T& op) {
-                                 if constexpr (std::derived_from<T, Combine>) return op.term.kind == Term::channel;
+                               [&]<class T>(const T& op) {
+                                 if constexpr (std::derived_from<T, Combine>) return op.term.kind == kind;
                                  return false;
                                },
                                *any);
+}
+
+}  // namespace
+
+bool takes_channel_values(const Step& step) { return has_term(step, Term::channel); }
+bool takes_number(const Step& step) { return has_term(step, Term::scalar); }
+
+const Name* kept_name(const Step& step) {
+  const Op* op = std::get_if<Op>(&step.what);
+  return op == nullptr ? nullptr : kept_name(*op);
+}
+const Name* used_name(const Step& step) {
+  const Op* op = std::get_if<Op>(&step.what);
+  return op == nullptr ? nullptr : used_name(*op);
+}
+
+std::size_t Program::kept_at(const Name& name) const {
+  const auto keeps = [&](const Step& step) {
+    const Name* own = kept_name(step);
+    return own != nullptr && *own == name;
+  };
+  return static_cast<std::size_t>(std::find_if(steps.begin(), steps.end(), keeps) - steps.begin());
 }
 
 bool Program::keeps_conv() const {
   return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
     const Op* op = std::get_if<Op>(&step.what);
     return op != nullptr && uses_conv(*op);
+  });
+}
+
+bool Program::prologue_keeps_zero() const {
+  return std::all_of(prologue.begin(), prologue.end(), [](const Step& step) {
+    if (const Affine* affine = std::get_if<Affine>(&step.what)) {
+      const Line line = planned(*affine);
+      return std::isfinite(line.a) && line.b == 0;
+    }
+    return std::visit(
+        []<class T>(const T& op) {
+          if constexpr (std::derived_from<T, Pointwise>) return op.apply(0.0) == 0;
+          return false;  // 0 times a channel's value is not 0 where that is not finite
+        },
+        std::get<Op>(step.what));
   });
 }
 

@@ -16,7 +16,8 @@
 namespace convt::core {
 
 // y = a[c]*x + b[c]: one run of per-channel linear ops, folded. Engines see no linear Combine with a scalar or
-// per-channel term, and no norm with given statistics; a Combine that is not linear may have one value per channel.
+// per-channel term, and no norm with given statistics; a Combine that is not linear may have a number, or one value per
+// channel.
 struct Affine {
   struct Part {
     enum Role {
@@ -40,6 +41,12 @@ struct Step {
 std::string print(const Step& step);
 // A Combine whose other is one value per channel, its only operand.
 bool takes_channel_values(const Step& step);
+// A Combine whose other is a number; only one that is not linear is a step of its own.
+bool takes_number(const Step& step);
+
+// The name under which a step keeps the running value, or uses one that was kept; nullptr where it does not.
+const Name* kept_name(const Step& step);
+const Name* used_name(const Step& step);
 
 // How the kernel that the program convolves with comes from the asked one; all of it known at planning.
 struct KernelChange {
@@ -57,10 +64,14 @@ struct Program {
   Shape conv;  // its result
   std::int64_t kernel_count = 0;
   KernelChange kernel_change;
+  std::vector<Step> prologue;  // of the input, before the convolution: Affine, Pointwise, Combine with channel values
   std::vector<Step> steps;
   std::vector<std::string> notes;  // one line per rewrite, for explain
 
-  bool keeps_conv() const;  // some step uses the convolution's own result
+  bool keeps_conv() const;                      // some step uses the convolution's own result
+  std::size_t kept_at(const Name& name) const;  // the step that keeps a value under this name
+  // Planning knows that the prologue makes 0 of 0, which is what lies outside the image behind it.
+  bool prologue_keeps_zero() const;
 };
 
 // Takes microseconds, whatever the sizes: no data are touched.

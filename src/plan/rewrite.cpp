@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "epilogue/text.hpp"
 #include "plan/algebra.hpp"
+#include "plan/passes.hpp"
 #include "plan/phases.hpp"
 
 namespace convt::core {
@@ -20,35 +21,6 @@ namespace {
 using Steps = std::vector<Step>;
 
 Affine* affine_of(Step& step) { return std::get_if<Affine>(&step.what); }
-
-// ---- From stages to steps.
-
-void add_affine(Steps& steps, Affine::Part::Role role, const Stage& stage) {
-  Affine affine;
-  affine.parts.push_back({role, stage});
-  steps.push_back({std::move(affine), stage.out, stage.out, 0, 0});
-}
-
-void add_steps(Steps& steps, const Stage& stage) {
-  std::visit(
-      [&]<class T>(const T& op) {
-        if constexpr (LinearCombine<T>) {
-          if (op.term.kind == Term::scalar || op.term.kind == Term::channel)
-            return add_affine(steps, Affine::Part::op, stage);
-        } else if constexpr (std::derived_from<T, Normalise>) {
-          const Region::Kind region = op.region().kind;
-          if (region == Region::given) return add_affine(steps, Affine::Part::op, stage);
-          if (op.affine && region != Region::trailing) {
-            T bare = op;
-            bare.affine = false;
-            steps.push_back({Op(bare), stage.in, stage.out, 0, 0});
-            return add_affine(steps, Affine::Part::weight_and_bias, stage);
-          }
-        }
-        steps.push_back({stage.op, stage.in, stage.out, stage.first_operand, stage.operand_count});
-      },
-      stage.op);
-}
 
 // ---- What is known at planning.
 
@@ -289,7 +261,8 @@ bool all_inside(const Windows& windows, const Step& step) {
   return true;
 }
 
-// The pool at `at`, if it can become a part of the kernel.
+// The pool at `at`, if it can become a part of the kernel. With a step before it that shifts, only an average can: sums
+// of windows have the shift once for each element.
 bool move_one_pool(Program& program, std::size_t at) {
   Steps& steps = program.steps;
   const Op op = std::get<Op>(steps[at].what);
@@ -311,6 +284,8 @@ bool move_one_pool(Program& program, std::size_t at) {
   }
   const auto pooled = pool_convolution(program.convolution, windows, steps[at].out.space);
   if (!pooled) return false;
+  if (affine_of(steps[0]) != nullptr && *linear_pool(op, count) * count != 1 && planned(*affine_of(steps[0])).b != 0)
+    return false;
   change.factor *= *linear_pool(op, count);
   for (std::size_t axis = 0; axis < 3; ++axis) {
     change.window[axis] *= windows.size[axis];
@@ -340,6 +315,33 @@ bool move_pools(Program& program) {
   return true;
 }
 
+// Kept values that nobody uses are not kept. What is kept of the convolution's own result is that result, which engines
+// have at hand, where all uses have its shape.
+void settle_kept(Program& program) {
+  Steps& steps = program.steps;
+  const auto uses = [&](const Name& name) {
+    std::vector<Step*> all;
+    for (Step& step : steps)
+      if (const Name* used = used_name(step); used != nullptr && *used == name) all.push_back(&step);
+    return all;
+  };
+  for (std::size_t i = 0; i < steps.size();) {
+    const Name* name = kept_name(steps[i]);
+    if (name == nullptr) {
+      ++i;
+      continue;
+    }
+    const std::vector<Step*> all = uses(*name);
+    const bool same = std::all_of(all.begin(), all.end(), [&](const Step* step) { return step->in == program.conv; });
+    if (!all.empty() && !(i == 0 && same)) {
+      ++i;
+      continue;
+    }
+    for (Step* step : all) use_conv(std::get<Op>(step->what));
+    steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
 // An axis with one input has any stride. With the kernel's size, each output has the one tap that it sees, and no
 // output has taps that only see the outside of the image.
 void spread_single_inputs(Program& program) {
@@ -351,6 +353,20 @@ void spread_single_inputs(Program& program) {
   }
 }
 
+// What the rules for single steps and neighbours make of the prologue, as if it were a chain of its own.
+void add_prologue(Program& program) {
+  Program before;
+  before.asked = program.asked;
+  for (const Stage& stage : program.asked->prologue) add_steps(before.steps, stage, program.asked->dtype);
+  while (merge_neighbours(before) || drop_identities(before)) {
+  }
+  for (Step& step : before.steps)
+    if (const Affine* affine = affine_of(step); affine != nullptr && affine->parts.size() > 1)
+      program.notes.push_back("before the convolution, " + print(step) + ": one multiply-add per channel");
+  for (const std::string& note : before.notes) program.notes.push_back("before the convolution, " + note);
+  program.prologue = std::move(before.steps);
+}
+
 }  // namespace
 
 Program rewrite(std::shared_ptr<const Descriptor> asked) {
@@ -358,10 +374,20 @@ Program rewrite(std::shared_ptr<const Descriptor> asked) {
   program.convolution = asked->convolution;
   program.conv = asked->conv;
   program.asked = std::move(asked);
-  for (const Stage& stage : program.asked->stages) add_steps(program.steps, stage);
+  add_prologue(program);
+  for (const Stage& stage : program.asked->stages) {
+    const std::size_t before = program.steps.size();
+    add_steps(program.steps, stage, program.asked->dtype);
+    if (program.steps.size() > before + 2) program.notes.push_back(print(stage.op) + ": written out in simpler steps");
+  }
   while (merge_neighbours(program) || drop_identities(program) || cancel_shifts(program) || delay_shifts(program) ||
          move_reduction(program) || move_pools(program)) {
   }
+  settle_kept(program);
+  for (const Step& step : program.steps)
+    if (broadcasts_space(program, step))
+      program.notes.push_back(print(step) +
+                              " sees a value and what was folded from it over space: no tile is smaller than an image");
   spread_single_inputs(program);
   const Convolution& c = program.convolution;
   program.kernel_count = c.in_channels * (c.out_channels / c.groups) * volume(c.kernel);

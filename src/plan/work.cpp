@@ -54,7 +54,7 @@ Needed everything(const Shape& shape) {
 }
 
 // From the outputs of an op that are needed to its inputs that are.
-void spread(const Op& any, const Shape& in, Needed& needed) {
+void spread(const Op& any, const Shape& in, const Shape& out, Needed& needed) {
   std::visit(
       [&]<class T>(const T& op) {
         if constexpr (std::derived_from<T, Pool>) {
@@ -66,8 +66,13 @@ void spread(const Op& any, const Shape& in, Needed& needed) {
           const std::size_t first = region.kind == Region::groups || region.kind == Region::instance ? 0
                                     : region.kind == Region::trailing
                                         ? 3 - static_cast<std::size_t>(std::min<std::int64_t>(region.parameter, 3))
-                                        : 3;
+                                    : region.kind == Region::axes ? 0
+                                                                  : 3;
           for (std::size_t axis = first; axis < 3; ++axis) needed[axis] = {{0, in.space[axis]}};
+        } else if constexpr (std::derived_from<T, Combine> || std::derived_from<T, Reduce>) {
+          // Where it broadcasts, its one element; where it reduces, all.
+          for (std::size_t axis = 0; axis < 3; ++axis)
+            if (in.space[axis] != out.space[axis]) needed[axis] = {{0, in.space[axis]}};
         }
       },
       any);
@@ -116,14 +121,15 @@ double scattered_products(const Program& p) { return scattered(p.convolution, p.
 
 Work count_work(const Descriptor& d) {
   Needed needed = everything(d.output);
-  for (auto stage = d.stages.rbegin(); stage != d.stages.rend(); ++stage) spread(stage->op, stage->in, needed);
+  for (auto stage = d.stages.rbegin(); stage != d.stages.rend(); ++stage)
+    spread(stage->op, stage->in, stage->out, needed);
   return count(d.convolution, d.input.batch, needed);
 }
 
 Work count_work(const Program& p) {
   Needed needed = everything(p.asked->output);
   for (auto step = p.steps.rbegin(); step != p.steps.rend(); ++step)
-    if (const Op* op = std::get_if<Op>(&step->what)) spread(*op, step->in, needed);
+    if (const Op* op = std::get_if<Op>(&step->what)) spread(*op, step->in, step->out, needed);
   return count(p.convolution, p.conv.batch, needed);
 }
 

@@ -19,7 +19,7 @@ struct Convolution {
   Axes kernel{}, stride{}, padding{}, output_padding{}, dilation{};
 };
 
-// One op of the chain, with the shapes on both sides of it.
+// One op of the prologue or of the chain, with the shapes on both sides of it.
 struct Stage {
   Op op;
   Shape in, out;
@@ -29,10 +29,17 @@ struct Stage {
 
 struct Operand {
   OperandSpec spec;
-  std::size_t stage = 0;
+  std::size_t stage = 0;  // of the prologue, if its name says so, or else of the chain
   convt_dtype dtype = CONVT_F32;
   std::int64_t count = 0;
 };
+
+// How a tensor lies in memory: elements from one image, channel and pixel to the next.
+struct Pitches {
+  std::int64_t image = 0, channel = 0, pixel = 0;
+};
+// Of a range of the channels of a tensor that has `within` of them.
+Pitches pitches_of(convt_layout layout, const Shape& shape, std::int64_t within);
 
 struct Descriptor {
   int dims = 3;
@@ -43,12 +50,21 @@ struct Descriptor {
   Convolution convolution;
   Shape input, conv, output;  // conv: the convolution's own result
   std::int64_t kernel_count = 0;
-  std::vector<Stage> stages;
+  // Channels of the tensors in memory: those of `input` and `output`, or more, of which they are a range.
+  std::int64_t input_within = 0, output_within = 0;
+  std::vector<Stage> prologue;  // of the input, whose shape stays
+  std::vector<Stage> stages;    // of the chain
   std::vector<Operand> operands;
-  std::string text;   // canonical
-  std::string chain;  // the part of it behind the first '|'; "" when there is none
+  std::string text;           // canonical
+  std::string chain;          // the part of it behind the convolution; "" when there is none
+  std::string prologue_text;  // the part before it
 
-  bool keeps_conv() const;  // some stage uses the convolution's own result
+  bool keeps_conv() const;                      // some stage uses the convolution's own result
+  std::size_t kept_at(const Name& name) const;  // the stage that keeps a value under this name
+  bool slices_input() const { return input_within != input.channels; }
+  bool slices_output() const { return output_within != output.channels; }
+  Pitches input_pitches() const { return pitches_of(input_layout, input, input_within); }
+  Pitches output_pitches() const { return pitches_of(output_layout, output, output_within); }
 };
 
 // Rejects sizes, parameters and chains that break a rule.

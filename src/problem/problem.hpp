@@ -31,6 +31,10 @@ struct Problem {
   RawAxes padding{0, 0, 0};
   RawAxes output_padding{0, 0, 0};
   RawAxes dilation{1, 1, 1};
+  // Channels of the tensors in memory, of which the input's and the output's are a range; 0: no more than they have.
+  std::size_t input_within = 0;
+  std::size_t output_within = 0;
+  Chain prologue;  // on the input, before the convolution
   Chain chain;
 };
 

@@ -12,8 +12,9 @@ namespace {
 
 constexpr std::string_view layout_names[] = {"channels_first", "channels_last"};  // position = convt_layout
 constexpr std::string_view precision_names[] = {"ieee", "tf32"};                  // position = convt_float32_precision
-constexpr std::string_view keys[] = {"dtype",  "layout", "precision", "batch",          "channels", "input",
+constexpr std::string_view keys[] = {"dtype",  "layout", "precision", "batch",          "channels", "within", "input",
                                      "kernel", "stride", "padding",   "output_padding", "dilation", "groups"};
+constexpr std::string_view heads[] = {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"};
 
 // One of `names`, as its position.
 std::size_t choice(Scanner& s, const std::string_view* names, std::size_t count) {
@@ -60,6 +61,10 @@ void read_value(Scanner& s, Problem& problem, std::string_view key) {
     problem.in_channels = read_size(s);
     if (!s.accept("->")) s.fail(s.column(), "expected '->' and the output's channels");
     problem.out_channels = read_size(s);
+  } else if (key == "within") {
+    problem.input_within = read_size(s);
+    if (!s.accept("->")) s.fail(s.column(), "expected '->' and the channels of the tensor that the output is in");
+    problem.output_within = read_size(s);
   } else if (key == "groups") {
     problem.groups = read_size(s);
   } else {
@@ -69,17 +74,30 @@ void read_value(Scanner& s, Problem& problem, std::string_view key) {
   }
 }
 
+// Ops in front of the convolution, each with a `|` behind it.
+Chain read_prologue(Scanner& s) {
+  Chain prologue;
+  for (;;) {
+    Scanner ahead = s;
+    const std::string_view word = ahead.word();
+    if (std::find(std::begin(op_names), std::end(op_names), word) == std::end(op_names)) return prologue;
+    prologue.push_back(parse_op(s));
+    if (!s.accept('|')) s.fail(s.column(), "expected '|' behind an op that stands before the convolution");
+  }
+}
+
 }  // namespace
 
 Problem parse_problem(std::string_view text) {
   Scanner s("text", text);
   Problem problem;
+  problem.prologue = read_prologue(s);
   const std::size_t at = s.column();
   const std::string_view head = s.word();
-  constexpr std::string_view heads[] = {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"};
   const auto* found = std::find(std::begin(heads), std::end(heads), head);
   if (found == std::end(heads))
-    s.fail(at, "expected conv_transpose1d, conv_transpose2d or conv_transpose3d (got '{}')", head);
+    s.fail(at, "expected conv_transpose1d, conv_transpose2d or conv_transpose3d (got '{}'){}", head,
+           suggest(head, op_names, std::size(op_names)));
   problem.dims = static_cast<std::size_t>(found - heads) + 1;
 
   std::set<std::string_view> given;
@@ -102,7 +120,8 @@ Problem parse_problem(std::string_view text) {
 }
 
 std::string print(const Problem& problem) {
-  std::string text = fmt::format("conv_transpose{}d dtype={}", problem.dims, name_of(problem.dtype));
+  std::string text = problem.prologue.empty() ? "" : print(problem.prologue) + " | ";
+  text += fmt::format("conv_transpose{}d dtype={}", problem.dims, name_of(problem.dtype));
   const auto layout = [](convt_layout l) { return layout_names[static_cast<std::size_t>(l)]; };
   if (problem.input_layout != problem.output_layout)
     text += fmt::format(" layout={}->{}", layout(problem.input_layout), layout(problem.output_layout));
@@ -111,6 +130,8 @@ std::string print(const Problem& problem) {
   if (problem.precision != CONVT_FLOAT32_IEEE)
     text += fmt::format(" precision={}", precision_names[static_cast<std::size_t>(problem.precision)]);
   text += fmt::format(" batch={} channels={}->{}", problem.batch_size, problem.in_channels, problem.out_channels);
+  if (problem.input_within != 0 || problem.output_within != 0)
+    text += fmt::format(" within={}->{}", problem.input_within, problem.output_within);
   for (const AxisParameter& parameter : axis_parameters) {
     const RawAxes& axes = problem.*parameter.member;
     const auto begin = axes.end() - static_cast<std::ptrdiff_t>(problem.dims);

@@ -108,32 +108,97 @@ Convolution convolution(const Problem& problem) {
   return c;
 }
 
-void add_stage(Descriptor& d, const Op& op) {
-  const Shape in = d.output;
-  Stage stage{op, in, {}, d.operands.size(), 0};
-  try {
-    stage.out = infer(op, in, d.conv);
-  } catch (const Error& error) {  // a chain may have several ops of one name
-    throw Error(error.status(), fmt::format("{}, in op {} of the chain", error.what(), d.stages.size() + 1));
-  }
-  check_bytes(name_of(op), stage.out, d.dtype);
-  for (OperandSpec& spec : operands_of(op, in)) {
+// Operands of an op of the chain, or of the prologue, whose names then say so.
+void add_operands(Descriptor& d, Stage& stage, std::size_t number, std::string_view prefix) {
+  for (OperandSpec& spec : operands_of(stage.op, stage.in)) {
     Operand operand;
-    operand.stage = d.stages.size();
+    operand.stage = number;
     operand.dtype = spec.type == OperandType::f32 ? CONVT_F32 : d.dtype;
+    spec.name.insert(0, prefix);
     operand.count = checked_count(spec.name, spec.sizes, operand.dtype);
     operand.spec = std::move(spec);
     d.operands.push_back(std::move(operand));
     ++stage.operand_count;
   }
+}
+
+// What may stand before the convolution: ops that see one element and numbers of its channel. The input is then read
+// tile by tile, and no part of it has to wait for another.
+bool may_precede(const Op& any) {
+  return std::visit(
+      []<class T>(const T& op) {
+        if constexpr (std::derived_from<T, Combine>)
+          return op.term.kind == Term::scalar || op.term.kind == Term::channel;
+        else if constexpr (std::derived_from<T, Normalise>)
+          return op.region().kind == Region::given;
+        else
+          return std::derived_from<T, Pointwise>;
+      },
+      any);
+}
+
+void add_prologue(Descriptor& d, const Op& op) {
+  const auto complain = [&](std::string_view what) {
+    return fmt::format("{}, in op {} of the prologue", what, d.prologue.size() + 1);
+  };
+  if (!may_precede(op))
+    reject(name_of(op), "{}",
+           complain(fmt::format("cannot stand before the convolution, where ops see one element and numbers of its "
+                                "channel: pointwise ops, number and channel terms, batch_norm (got {})",
+                                print(op))));
+  Stage stage{op, d.input, d.input, d.operands.size(), 0};
+  try {
+    infer(op, d.input, {});
+  } catch (const Error& error) {
+    throw Error(error.status(), complain(error.what()));
+  }
+  add_operands(d, stage, d.prologue.size(), "prologue.");
+  d.prologue.push_back(stage);
+}
+
+void add_stage(Descriptor& d, const Op& op, std::vector<KeptShape>& kept) {
+  const Shape in = d.output;
+  Stage stage{op, in, {}, d.operands.size(), 0};
+  try {
+    stage.out = infer(op, in, kept);
+  } catch (const Error& error) {  // a chain may have several ops of one name
+    throw Error(error.status(), fmt::format("{}, in op {} of the chain", error.what(), d.stages.size() + 1));
+  }
+  check_bytes(name_of(op), stage.out, d.dtype);
+  add_operands(d, stage, d.stages.size(), "");
+  if (const Name* name = kept_name(op)) kept.push_back({*name, stage.out});
   d.output = stage.out;
   d.stages.push_back(stage);
 }
 
+// Channels of the tensor that a tensor's are a range of; `asked` is 0 where there is no such range.
+std::int64_t within(std::string_view argument, std::size_t asked, const Shape& shape, convt_dtype dtype) {
+  const std::int64_t channels = asked == 0 ? shape.channels : size(argument, asked, 1);
+  if (channels < shape.channels)
+    reject(argument, "must be at least the {} channels of the range (got {})", shape.channels, channels);
+  Shape wide = shape;
+  wide.channels = channels;
+  check_bytes(argument, wide, dtype);
+  return channels;
+}
+
 }  // namespace
+
+Pitches pitches_of(convt_layout layout, const Shape& shape, std::int64_t within) {
+  const std::int64_t pixels = volume(shape.space);
+  return layout == CONVT_CHANNELS_FIRST ? Pitches{within * pixels, pixels, 1} : Pitches{within * pixels, 1, within};
+}
 
 bool Descriptor::keeps_conv() const {
   return std::any_of(stages.begin(), stages.end(), [](const Stage& stage) { return uses_conv(stage.op); });
+}
+
+std::size_t Descriptor::kept_at(const Name& name) const {
+  const auto keeps = [&](const Stage& stage) {
+    const Name* own = kept_name(stage.op);
+    return own != nullptr && *own == name;
+  };
+  return static_cast<std::size_t>(std::find_if(stages.begin(), stages.end(), keeps) - stages.begin());
 }
 
 Descriptor validate(const Problem& problem) {
@@ -154,11 +219,20 @@ Descriptor validate(const Problem& problem) {
   kernel.insert(kernel.end(), c.kernel.end() - d.dims, c.kernel.end());
   d.kernel_count = checked_count("kernel", kernel, d.dtype);
   check_bytes("output", d.conv, d.dtype);
-  if (problem.chain.size() > most_ops)
-    reject("chain", "must have at most {} ops (got {})", most_ops, problem.chain.size());
-  for (const Op& op : problem.chain) add_stage(d, op);
-  d.text = print(problem);
+  for (const auto& [name, ops] : {std::pair("prologue", &problem.prologue), std::pair("chain", &problem.chain)})
+    if (ops->size() > most_ops) reject(name, "must have at most {} ops (got {})", most_ops, ops->size());
+  for (const Op& op : problem.prologue) add_prologue(d, op);
+  std::vector<KeptShape> kept{{conv_name, d.conv}};
+  for (const Op& op : problem.chain) add_stage(d, op, kept);
+  d.input_within = within("input_within", problem.input_within, d.input, d.dtype);
+  d.output_within = within("output_within", problem.output_within, d.output, d.dtype);
+  Problem canonical = problem;
+  const bool slices = d.slices_input() || d.slices_output();
+  canonical.input_within = slices ? static_cast<std::size_t>(d.input_within) : 0;
+  canonical.output_within = slices ? static_cast<std::size_t>(d.output_within) : 0;
+  d.text = print(canonical);
   d.chain = print(problem.chain);
+  d.prologue_text = print(problem.prologue);
   return d;
 }
 

@@ -25,9 +25,10 @@ struct OperandView {
 
 struct Image {
   const double* value;  // the running value, [channel][pixel]
-  const double* conv;   // the convolution's own result, where a stage of the chain uses it
+  const double* other;  // what the stage uses of what was kept, where it does
   std::span<const OperandView> operands;
   double* result;
+  Shape other_shape{};
 };
 
 void run_stage(const Stage& stage, const Image& image);

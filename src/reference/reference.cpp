@@ -18,6 +18,7 @@ namespace {
 // Workspace for one image, in doubles: what each part holds and where it begins.
 struct Parts {
   std::int64_t input = 0, kernel = 0, even = 0, odd = 0, conv = 0, total = 0;
+  std::vector<std::int64_t> kept;  // by stage; of those that keep a value
 };
 
 Shape one_image(Shape shape) {
@@ -43,16 +44,10 @@ std::optional<Parts> lay_out(const Descriptor& d) {
   parts.even = place(largest[0]);
   parts.odd = place(largest[1]);
   parts.conv = place(d.keeps_conv() ? one_image(d.conv).count() : 0);
+  for (const Stage& stage : d.stages)
+    parts.kept.push_back(kept_name(stage.op) == nullptr ? -1 : place(one_image(stage.out).count()));
   if (overflow || !checked_product(std::array<std::int64_t, 2>{parts.total, sizeof(double)})) return std::nullopt;
   return parts;
-}
-
-// Steps from one channel and one pixel to the next, in elements.
-struct Steps {
-  std::int64_t channel, pixel;
-};
-Steps steps(convt_layout layout, const Shape& shape) {
-  return layout == CONVT_CHANNELS_FIRST ? Steps{volume(shape.space), 1} : Steps{1, shape.channels};
 }
 
 void read(const void* tensor, convt_dtype dtype, std::int64_t offset, std::int64_t count, double* to) {
@@ -65,9 +60,9 @@ void read(const void* tensor, convt_dtype dtype, std::int64_t offset, std::int64
 // To [channel][pixel].
 void read_image(const Descriptor& d, const void* input, std::int64_t image, double* to) {
   const std::int64_t pixels = volume(d.input.space), channels = d.input.channels;
-  const Steps step = steps(d.input_layout, d.input);
+  const Pitches step = d.input_pitches();
   visit_dtype(d.dtype, [&]<class T>(T*) {
-    const T* from = static_cast<const T*>(input) + image * channels * pixels;
+    const T* from = static_cast<const T*>(input) + image * step.image;
     for (std::int64_t c = 0; c < channels; ++c)
       for (std::int64_t p = 0; p < pixels; ++p) to[c * pixels + p] = to_double(from[c * step.channel + p * step.pixel]);
   });
@@ -76,9 +71,9 @@ void read_image(const Descriptor& d, const void* input, std::int64_t image, doub
 // The only rounding.
 void write_image(const Descriptor& d, const double* from, std::int64_t image, void* output) {
   const std::int64_t pixels = volume(d.output.space), channels = d.output.channels;
-  const Steps step = steps(d.output_layout, d.output);
+  const Pitches step = d.output_pitches();
   visit_dtype(d.dtype, [&]<class T>(T*) {
-    T* to = static_cast<T*>(output) + image * channels * pixels;
+    T* to = static_cast<T*>(output) + image * step.image;
     for (std::int64_t c = 0; c < channels; ++c)
       for (std::int64_t p = 0; p < pixels; ++p)
         to[c * step.channel + p * step.pixel] = from_double<T>(from[c * pixels + p]);
@@ -149,12 +144,24 @@ class ReferenceExecutable : public Executable {
       double* value = workspace + parts_.even;
       double* next = workspace + parts_.odd;
       read_image(d, call.input, image, input);
+      for (const Stage& stage : d.prologue) {  // in place: each of its ops sees one element at a time
+        const OperandViews views = operands(stage, call, image);
+        run_stage(stage, {input, nullptr, views, input});
+      }
       convolve(d.convolution, input, kernel, value);
       if (d.keeps_conv()) std::copy_n(value, one_image(d.conv).count(), conv);
-      for (const Stage& stage : d.stages) {
+      for (std::size_t i = 0; i < d.stages.size(); ++i) {
+        const Stage& stage = d.stages[i];
         const OperandViews views = operands(stage, call, image);
-        run_stage(stage, {value, conv, views, next});
+        Image now{value, conv, views, next};
+        if (const Name* name = used_name(stage.op)) {
+          const std::size_t from = d.kept_at(*name);
+          now.other = workspace + parts_.kept[from];
+          now.other_shape = d.stages[from].out;
+        }
+        run_stage(stage, now);
         std::swap(value, next);
+        if (parts_.kept[i] >= 0) std::copy_n(value, one_image(stage.out).count(), workspace + parts_.kept[i]);
       }
       write_image(d, value, image, call.output);
     }
@@ -171,11 +178,11 @@ class ReferenceExecutable : public Executable {
     assert(stage.operand_count <= most_operands);
     for (std::size_t i = stage.first_operand; i < stage.first_operand + stage.operand_count; ++i) {
       const Operand& operand = d.operands[i];
-      const auto [channel, pixel] = steps(d.output_layout, stage.in);
+      const Pitches step = pitches_of(d.output_layout, stage.in, stage.in.channels);
       const auto* data = static_cast<const char*>(call.operands[i]);
       if (operand.spec.kind == OperandSpec::whole)
         data += image * one_image(stage.in).count() * static_cast<std::int64_t>(size_of(operand.dtype));
-      views[i - stage.first_operand] = {data, operand.dtype, channel, pixel};
+      views[i - stage.first_operand] = {data, operand.dtype, step.channel, step.pixel};
     }
     return views;
   }

@@ -49,10 +49,10 @@ def axes(sizes):
     return "x".join(map(str, sizes)) if isinstance(sizes, (tuple, list)) else str(sizes)
 
 
-def case(dims, chain="", **fields):
+def case(dims, chain="", prologue="", **fields):
     """Text of a case, e.g. case(2, "relu", channels="1->2", input=(3, 4), kernel=3)."""
     head = " ".join([f"conv_transpose{dims}d", *(f"{key}={axes(value)}" for key, value in fields.items())])
-    return f"{head} | {chain}" if chain else head
+    return " | ".join(filter(None, (prologue, head, chain)))
 
 
 def examples(dims=3):
@@ -219,6 +219,52 @@ def long_chains():
     yield case(1, "mul(3e38)", dtype="f32", channels="2->3", input=5, kernel=3)
 
 
+def kept():
+    """Kept values, of the running value's shape and broadcast, and reductions over any axes."""
+    chains = ["bias | keep(a) | hardswish | mul(a)", "keep(a) | mean | sub(a)", "keep(a) | relu | keep(b) | mul(a) | add(b)",
+              "bias | keep(x) | mean(axes=w) | sigmoid | mul(x)", "keep(x) | max | keep(m) | mul(x) | sum(axes=w) | add(m)",
+              "keep(x) | sum(axes=cw) | add(x) | tanh", "keep(x) | max_pool(3, stride=1, padding=1) | sub(x)",
+              "instance_norm | keep(x) | mean(axes=cw) | mul(x)", "keep(x) | instance_norm(affine) | add(x)",
+              "softmax(axes=w) | keep(a) | log_softmax(axes=cw) | mul(a)", "abs | logsumexp(axes=cw) | mul(3)"]
+    for (i, chain), dims in itertools.product(enumerate(chains), (1, 2, 3)):
+        yield case(dims, chain, dtype=DTYPES[(i + dims) % 4], batch=2, **SMALL[dims])
+    for i, op in enumerate(("log", "sqrt", "pow(-1)", "pow(-2.5)", "pow(0.5)", "pow(-4)", "exp")):  # away from 0
+        yield case(1 + i % 3, f"abs | add(0.5) | {op}", batch=2, **SMALL[1 + i % 3])
+    for op in ("sum", "mean", "max", "min", "softmax", "log_softmax", "logsumexp"):
+        for dims, axes_ in ((1, "w"), (2, "h"), (2, "hw"), (2, "ch"), (3, "d"), (3, "dw"), (3, "dhw"), (3, "cdhw"), (3, "ch")):
+            yield case(dims, f"relu | {op}(axes={axes_})", batch=2, **SMALL[dims])
+
+
+def may_precede(example):
+    """Whether an op may stand before a convolution: the library says."""
+    try:
+        convt_abi.Plan(case(1, prologue=example, channels="2->2", input=2, kernel=1))
+        return True
+    except convt_abi.ConvtError:
+        return False
+
+
+def prologues():
+    """Every example that may stand before a convolution, before ones that see what is outside the image at each border
+    and between inputs; and ranges of channels."""
+    for dims in (1, 2, 3):
+        for example in filter(may_precede, examples(dims)):
+            yield case(dims, prologue=example, **SMALL[dims])
+    for i, prologue in enumerate(("add(1)", "sigmoid", "batch_norm(affine) | leaky_relu(0.1)", "bias | softplus | sub(3)",
+                                  "prelu | mul(channel, dtype=f32)", "mul(2) | add(-0.5) | div(4) | clamp(-0.25, 0.75)")):
+        last = lambda value, other: (other,) * (i % 3) + (value,)  # noqa: E731
+        dims = 1 + i % 3
+        yield case(dims, "bias | gelu", prologue, channels="3->4", input=last(5, 2), kernel=last(7, 3))
+        yield case(dims, "", prologue, channels="2->3", input=3, kernel=1, stride=3, output_padding=2)
+        yield case(dims, "relu", prologue, batch=2, channels="4->6", input=last(3, 2), kernel=3, dilation=2, groups=2,
+                   padding=1)
+        yield case(dims, "layer_norm(channels)", prologue, channels="2->4", within="5->7", input=last(4, 2), kernel=2)
+    for dims, layout in itertools.product((1, 2, 3), LAYOUTS):
+        yield case(dims, "add(tensor) | bias", layout=layout, batch=2, **SMALL[dims] |
+                   {"channels": "2->3", "within": "3->5"})
+        yield case(dims, "sum", layout=layout, batch=2, **SMALL[dims] | {"channels": "3->2", "within": "4->2"})
+
+
 def special():
     """NaN and Inf in the data."""
     for dims, dtype in itertools.product((1, 2, 3), DTYPES):
@@ -227,34 +273,38 @@ def special():
     for i, example in enumerate(examples()):
         dims = next(d for d in (1 + i % 3, 2, 3) if example in examples(d))
         yield case(dims, example, batch=3 if dims == 1 else 1, **SMALL[dims] | {"channels": "1->6"})
+    for example in filter(may_precede, filter(is_over_x_alone, examples(1))):
+        yield case(1, prologue=example, batch=3, **SMALL[1] | {"channels": "1->6"})
     for i, (dims, chain) in enumerate(FIVE_CHAINS[2:]):
         yield case(dims, chain, dtype=DTYPES[i], channels="2->4", input=3, kernel=3, stride=2)
 
 
 def with_dtype(text, index):
-    return text if " dtype=" in text else text.replace(" ", f" dtype={DTYPES[index % 4]} ", 1)
+    at = text.index(" ", text.index("conv_transpose"))
+    return text if " dtype=" in text else f"{text[:at]} dtype={DTYPES[index % 4]}{text[at:]}"
 
 
 def with_layout(text, index):
-    return text if " layout=" in text else text.replace(" ", f" layout={LAYOUTS[index // 4 % 4]} ", 1)
+    at = text.index(" ", text.index("conv_transpose"))
+    return text if " layout=" in text else f"{text[:at]} layout={LAYOUTS[index // 4 % 4]}{text[at:]}"
 
 
 def random_cases():
     command = [convt_abi.COMMAND, "verify", "--list", "--seed", str(RANDOM["seed"]), "--cases", str(RANDOM["cases"])]
     listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return [line[line.index("conv_transpose"):].strip() for line in listing.splitlines() if "conv_transpose" in line]
+    return [line.strip() for line in listing.splitlines() if "conv_transpose" in line]
 
 
 def all_cases():
     """Triples of a group's name, fill and text; dtypes and layouts that a text leaves open take turns."""
     groups = [("geometry", geometry), ("layouts", layouts), ("ops", ops), ("pools", pools), ("norms", norms),
               ("the five problems", five), ("mixed operands", mixed_operands), ("long chains", long_chains),
-              ("special values", special)]
+              ("kept values and axes", kept), ("prologues and ranges", prologues), ("special values", special)]
     seen = set()
     for name, make in groups:
         for index, text in enumerate(make()):
             text = with_dtype(text, index)
-            if name in ("ops", "pools", "norms"):
+            if name in ("ops", "pools", "norms", "kept values and axes"):
                 text = with_layout(text, index)
             text = convt_abi.Plan(text).text
             fill = "special" if name.startswith("special") else "unit" if "div(conv)" in text else "signed"

@@ -116,6 +116,12 @@ DrawnCase draw_case(std::uint64_t seed) {
                      sizes("dilation", &Axis::dilation) + sizes("output_padding", &Axis::output_padding) +
                      sizes("padding", &Axis::padding);
   const std::string& chain = random.pick(chains());
+  if (random.chance(20))
+    text += " within=" + std::to_string(in + random.below(4)) + "->" + std::to_string(out + random.below(6));
+  if (random.chance(25))
+    text = random.pick<std::string>({"relu", "add(0.5)", "batch_norm(affine) | leaky_relu(0.1)", "bias | sigmoid",
+                                     "prelu | mul(2) | sub(channel)"}) +
+           " | " + text;
   const std::string longer = text + (chain.empty() ? "" : " | " + chain);
   return is_legal(longer) ? DrawnCase{longer, chain} : DrawnCase{text, ""};
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cpu/simd/expand-inl.hpp"
 #include "cpu/simd/measure-inl.hpp"
 #include "cpu/simd/pool-inl.hpp"
 #include "cpu/simd/run-inl.hpp"
@@ -12,7 +13,8 @@ const ChainKernels<T>& chain_kernels();
 template <>
 const ChainKernels<CONVT_REAL>& chain_kernels<CONVT_REAL>() {
   using T = CONVT_REAL;
-  static constexpr ChainKernels<T> table{read<T>, write<T>, run<T>, pool<T>, fold<T>, join<T>, result<T>, measure<T>};
+  static constexpr ChainKernels<T> table{read<T>, write<T>,  run<T>,     pool<T>,  fold<T>,
+                                         join<T>, result<T>, measure<T>, expand<T>};
   return table;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp, expm1, log, log1p, tanh, erf of vectors: NaN stays NaN, infinities have their limits. Highway's own take no
+// exp, expm1, log, log1p, tanh, erf, sin of vectors: NaN stays NaN, infinities have their limits. Highway's own take no
 // infinities and lose NaN. The polynomials are minimax, fitted to the error named beside them.
 #pragma once
 
@@ -34,6 +34,7 @@ struct Form<float> {
   static constexpr double ln2_high = 0x1.63p-1, ln2_low = -0x1.bd0106p-13;  // high times any exponent is exact
   static constexpr double exp_low = -104, exp_high = 89;                    // beyond: 0, infinity
   static constexpr double subnormal_scale = 0x1p25, subnormal_exponent = -25;
+  static constexpr double pi[3] = {0x1.92p1, 0x1.fb4p-11, 0x1.4442d2p-23};  // of few digits: times a count exact
 };
 template <>
 struct Form<double> {
@@ -42,6 +43,7 @@ struct Form<double> {
   static constexpr double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
   static constexpr double exp_low = -746, exp_high = 710;
   static constexpr double subnormal_scale = 0x1p54, subnormal_exponent = -54;
+  static constexpr double pi[3] = {0x1.921fb54p1, 0x1.10b461p-29, 0x1.a62633145c06ep-57};
 };
 
 template <class T>
@@ -229,6 +231,34 @@ HWY_INLINE Values<double> erf(Values<double> x) {
                          1.9073876236309242908, 0.73676725826950231131, 0.19881754336935850521, 0.036364482824579764299,
                          0.0041248215667336768129, 0.00022379091492523232022);
   return with_sign(V(1) - exp(V(0) - a * a) * (p / q), x);
+}
+
+// x = n*pi + r: sin(r) by its series up to r^13 (7e-10 at pi/2) or r^23 (5e-21), with the sign of an odd n.
+HWY_INLINE Values<float> sin_rest(Values<float> z) {
+  return polynomial(z, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800);
+}
+HWY_INLINE Values<double> sin_rest(Values<double> z) {
+  return polynomial(z, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800,
+                    -1.0 / 1307674368000, 1.0 / 355687428096000, -1.0 / 121645100408832000,
+                    1.0 / 51090942171709440000.0, -1.0 / 2.585201673888497664e22);
+}
+template <class T>
+HWY_INLINE Values<T> sin(Values<T> x) {
+  using V = Values<T>;
+  constexpr double most = 16384;  // counts up to which products with parts of pi are exact
+  if (HWY_UNLIKELY(!hn::AllTrue(typename V::Tag(), (absolute(x) <= V(most)).raw))) {
+    T all[V::lanes];
+    x.store(all);
+    for (T& one : all) one = std::sin(one);
+    return V::load(all);
+  }
+  const Nearest<T> n(x, V(0.31830988618379067154));
+  V r = x;
+  for (const double part : Form<T>::pi) r = negative_mul_add(n.integer, V(part), r);
+  const V z = r * r, y = mul_add(r * z, sin_rest(z), r);
+  const hn::RebindToUnsigned<typename V::Tag> bits;
+  const auto odd = hn::ShiftLeft<int{8 * sizeof(T) - 1}>(hn::BitCast(bits, n.bits.raw));
+  return V(hn::Xor(y.raw, hn::BitCast(typename V::Tag(), odd)));
 }
 
 }  // namespace

@@ -232,7 +232,7 @@ void read_last(const ImageView& image, const Window& window, T* to) {
         if (inside) zero(row + c * window.channel_step + end, width - end);
       }
       if (inside)
-        transpose<T, Stored, T>({data + place.pixel(d, h) * image.channels, image.channels},
+        transpose<T, Stored, T>({data + place.pixel(d, h) * image.pixel_step(), image.pixel_step()},
                                 {row + begin, window.channel_step}, end - begin, window.channels);
     }
 }
@@ -244,7 +244,7 @@ void write_last(const Tile<T>& tile, const ImageView& image) {
   for (std::int64_t d = 0; d < place.box.size[0]; ++d)
     for (std::int64_t h = 0; h < place.box.size[1]; ++h)
       transpose<T, T, Stored>({tile.data + place.row(d, h), tile.channel_step},
-                              {data + place.pixel(d, h) * image.channels, image.channels}, tile.channels,
+                              {data + place.pixel(d, h) * image.pixel_step(), image.pixel_step()}, tile.channels,
                               place.box.size[2]);
 }
 

@@ -166,12 +166,22 @@ HWY_NOINLINE const T* operand_row(const ImageView& image, std::int64_t channel, 
 template <class T, class Op>
 HWY_NOINLINE void combine(const Op& op, const BoundStep<T>& step, const Strip<T>& strip) {
   if constexpr (!LinearCombine<Op>)
-    if (op.term.kind == Term::channel) {
+    if (op.term.kind == Term::channel || op.term.kind == Term::scalar) {
       using V = Values<T>;
-      for (std::int64_t c = 0; c < strip.channels; ++c)
-        map_row(ApplyWith<T, Op>{op, V(step.a[strip.first_channel + c])}, strip.row(c), strip.count);
+      for (std::int64_t c = 0; c < strip.channels; ++c) {
+        const V other = op.term.kind == Term::scalar ? V(op.term.number) : V(step.a[strip.first_channel + c]);
+        map_row(ApplyWith<T, Op>{op, other}, strip.row(c), strip.count);
+      }
       return;
     }
+  if (op.term.kind == Term::kept) {
+    const Tile<T>& kept = step.kept;
+    for (std::int64_t c = 0; c < strip.channels; ++c)
+      combine_row(op, strip.row(c),
+                  kept.data + (strip.first_channel - kept.first_channel + c) * kept.channel_step + strip.begin,
+                  strip.count);
+    return;
+  }
   assert(op.term.kind == Term::conv || op.term.kind == Term::tensor);
   if (op.term.kind == Term::conv) {
     for (std::int64_t c = 0; c < strip.channels; ++c)

@@ -6,7 +6,7 @@ namespace convt::core::CONVT_OPS {
 struct Add : Combine {
   static constexpr bool linear = true;
   static constexpr std::string_view about =
-      "adds a number, one value per channel, a whole tensor, or the convolution's own result";
+      "adds a number, one value per channel, a whole tensor, the convolution's own result, or a kept value";
   static constexpr std::string_view torch = "x + other";
   static constexpr std::string_view examples =
       "add(0.75)\n"

@@ -4,10 +4,11 @@
 namespace convt::core::CONVT_OPS {
 
 struct Logsumexp : Reduce, MaxFold {
-  static constexpr std::string_view about = "log of the sum of exp over channels, to one channel";
-  static constexpr std::string_view torch = "torch.logsumexp(x, 1, keepdim=True)";
-  static constexpr std::string_view examples = "logsumexp";
-  static constexpr auto fields() { return std::tuple(); }
+  static constexpr std::string_view about =
+      "log of the sum of exp over channels, or over the axes that are named; to one element each";
+  static constexpr std::string_view torch = "torch.logsumexp(x, dims, keepdim=True)";
+  static constexpr std::string_view examples = "logsumexp\nlogsumexp(axes=w)\nlogsumexp(axes=cw)";
+  static constexpr auto fields() { return std::tuple(field_of<Logsumexp>("axes", &Logsumexp::axes)); }
   static constexpr bool two_pass = true;
 
   // An infinite maximum would make Inf - Inf; without a shift exp() overflows or vanishes to the right limit by itself.

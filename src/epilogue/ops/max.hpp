@@ -4,10 +4,11 @@
 namespace convt::core::CONVT_OPS {
 
 struct Max : Reduce, MaxFold {
-  static constexpr std::string_view about = "largest over channels, to one channel";
-  static constexpr std::string_view torch = "x.amax(1, keepdim=True)";
-  static constexpr std::string_view examples = "max";
-  static constexpr auto fields() { return std::tuple(); }
+  static constexpr std::string_view about =
+      "largest over channels, or over the axes that are named; to one element each";
+  static constexpr std::string_view torch = "x.amax(dims, keepdim=True)";
+  static constexpr std::string_view examples = "max\nmax(axes=w)\nmax(axes=cw)";
+  static constexpr auto fields() { return std::tuple(field_of<Max>("axes", &Max::axes)); }
   static constexpr bool two_pass = false;
 
   template <class V>

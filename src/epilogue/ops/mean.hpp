@@ -4,10 +4,10 @@
 namespace convt::core::CONVT_OPS {
 
 struct Mean : Reduce, SumFold {
-  static constexpr std::string_view about = "mean over channels, to one channel";
-  static constexpr std::string_view torch = "x.mean(1, keepdim=True)";
-  static constexpr std::string_view examples = "mean";
-  static constexpr auto fields() { return std::tuple(); }
+  static constexpr std::string_view about = "mean over channels, or over the axes that are named; to one element each";
+  static constexpr std::string_view torch = "x.mean(dims, keepdim=True)";
+  static constexpr std::string_view examples = "mean\nmean(axes=w)\nmean(axes=cw)";
+  static constexpr auto fields() { return std::tuple(field_of<Mean>("axes", &Mean::axes)); }
   static constexpr bool two_pass = false;
 
   template <class V>

@@ -3,21 +3,14 @@
 
 namespace convt::core::CONVT_OPS {
 
-struct Min : Reduce {
-  static constexpr std::string_view about = "smallest over channels, to one channel";
-  static constexpr std::string_view torch = "x.amin(1, keepdim=True)";
-  static constexpr std::string_view examples = "min";
-  static constexpr auto fields() { return std::tuple(); }
+struct Min : Reduce, MinFold {
+  static constexpr std::string_view about =
+      "smallest over channels, or over the axes that are named; to one element each";
+  static constexpr std::string_view torch = "x.amin(dims, keepdim=True)";
+  static constexpr std::string_view examples = "min\nmin(axes=w)\nmin(axes=cw)";
+  static constexpr auto fields() { return std::tuple(field_of<Min>("axes", &Min::axes)); }
   static constexpr bool two_pass = false;
 
-  template <class V>
-  CONVT_FN V start() const {
-    return V(infinity);
-  }
-  template <class V>
-  CONVT_FN V join(V a, V b) const {
-    return minimum(a, b);
-  }
   template <class V>
   CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {
     return folded;

@@ -11,7 +11,9 @@ struct Mish : Pointwise {
 
   template <class V>
   CONVT_FN V apply(V x) const {
-    return x * tanh(log1p(exp(x)));
+    // tanh(log(t)) is (t*t - 1) / (t*t + 1). From 20 on it is 1 in any type, and exp(x) must not overflow.
+    const V e = exp(minimum(x, V(20))), square = e * (e + V(2));
+    return x * (square / (square + V(2)));
   }
 };
 

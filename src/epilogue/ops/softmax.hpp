@@ -4,12 +4,14 @@
 namespace convt::core::CONVT_OPS {
 
 struct Softmax : Normalise, MaxFold {
-  static constexpr std::string_view about = "exp(x), divided by its sum over channels";
-  static constexpr std::string_view torch = "torch.softmax(x, 1)";
-  static constexpr std::string_view examples = "softmax";
-  static constexpr auto fields() { return std::tuple(); }
+  AxisSet axes;
+
+  static constexpr std::string_view about = "exp(x), divided by its sum over channels, or over the axes that are named";
+  static constexpr std::string_view torch = "along(torch.softmax, x, dims)";
+  static constexpr std::string_view examples = "softmax\nsoftmax(axes=w)\nsoftmax(axes=cw)";
+  static constexpr auto fields() { return std::tuple(field_of<Softmax>("axes", &Softmax::axes)); }
   static constexpr bool two_pass = true;
-  Region region() const { return {Region::channels, 0}; }
+  Region region() const { return region_of(axes); }
 
   template <class V>
   CONVT_FN V centre(V folded, [[maybe_unused]] V count) const {

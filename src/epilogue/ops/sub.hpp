@@ -6,7 +6,7 @@ namespace convt::core::CONVT_OPS {
 struct Sub : Combine {
   static constexpr bool linear = true;
   static constexpr std::string_view about =
-      "subtracts a number, one value per channel, a whole tensor, or the convolution's own result";
+      "subtracts a number, one value per channel, a whole tensor, the convolution's own result, or a kept value";
   static constexpr std::string_view torch = "x - other";
   static constexpr std::string_view examples =
       "sub(0.75)\n"

@@ -4,10 +4,10 @@
 namespace convt::core::CONVT_OPS {
 
 struct Sum : Reduce, SumFold {
-  static constexpr std::string_view about = "sum over channels, to one channel";
-  static constexpr std::string_view torch = "x.sum(1, keepdim=True)";
-  static constexpr std::string_view examples = "sum";
-  static constexpr auto fields() { return std::tuple(); }
+  static constexpr std::string_view about = "sum over channels, or over the axes that are named; to one element each";
+  static constexpr std::string_view torch = "x.sum(dims, keepdim=True)";
+  static constexpr std::string_view examples = "sum\nsum(axes=w)\nsum(axes=cw)";
+  static constexpr auto fields() { return std::tuple(field_of<Sum>("axes", &Sum::axes)); }
   static constexpr bool two_pass = false;
 
   template <class V>
