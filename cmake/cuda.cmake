@@ -7,18 +7,22 @@ target_sources(convt_core PRIVATE
   cuda/common/error.cpp
   cuda/common/pointer.cpp
   cuda/chain/bind.cpp
-  cuda/generic/candidate.cpp
-  cuda/generic/convolver.cpp
-  cuda/generic/engine.cpp
-  cuda/generic/executable.cpp
-  cuda/generic/schedule.cpp
-  cuda/sm90/convolver.cpp
-  cuda/sm90/engine.cpp
-  cuda/sm90/gelu_fit.cpp
-  cuda/sm90/halved.cpp
-  cuda/sm90/short_chain.cpp
-  cuda/sm90/tables.cpp
-  cuda/sm90/tiles.cpp)
+  cuda/chain/prologue.cpp
+  cuda/schedule/candidate.cpp
+  cuda/schedule/executable.cpp
+  cuda/schedule/schedule.cpp
+  cuda/simt/convolver.cpp
+  cuda/simt/engine.cpp
+  cuda/sm90/host/convolver.cpp
+  cuda/sm90/host/cost.cpp
+  cuda/sm90/host/engine.cpp
+  cuda/sm90/host/make_program.cpp
+  cuda/sm90/host/outputs.cpp
+  cuda/sm90/host/prepare_gelu.cpp
+  cuda/sm90/host/register_epilogue.cpp
+  cuda/sm90/host/tables.cpp
+  cuda/sm90/host/tf32_as_f16.cpp
+  cuda/sm90/host/tiles.cpp)
 target_compile_definitions(convt_core PUBLIC CONVT_WITH_CUDA=1)
 target_include_directories(convt_core SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 
@@ -29,30 +33,46 @@ add_library(convt_kernels_any OBJECT
   cuda/chain/affine.cu
   cuda/chain/chain_f32.cu
   cuda/chain/chain_f64.cu
+  cuda/chain/prologue.cu
   cuda/chain/regions.cu
-  cuda/generic/conv_bf16.cu
-  cuda/generic/conv_f16.cu
-  cuda/generic/conv_f32.cu
-  cuda/generic/conv_f64.cu
-  cuda/generic/pack.cu)
+  cuda/schedule/change.cu
+  cuda/simt/conv_bf16.cu
+  cuda/simt/conv_f16.cu
+  cuda/simt/conv_f32.cu
+  cuda/simt/conv_f64.cu
+  cuda/simt/pack.cu)
 # Hopper's own instructions, which no other architecture has.
 add_library(convt_kernels_sm90 OBJECT
-  cuda/sm90/conv_bf16.cu
-  cuda/sm90/conv_f16.cu
-  cuda/sm90/conv_halved.cu
-  cuda/sm90/conv_tf32.cu
-  cuda/sm90/guard.cu
-  cuda/sm90/pack.cu)
+  cuda/sm90/kernel/conv_bf16.cu
+  cuda/sm90/kernel/conv_f16.cu
+  cuda/sm90/kernel/conv_tf32.cu
+  cuda/sm90/kernel/conv_tf32_as_f16.cu
+  cuda/sm90/kernel/program_bf16.cu
+  cuda/sm90/kernel/program_f16.cu
+  cuda/sm90/kernel/program_tf32.cu
+  cuda/sm90/kernel/program_tf32_as_f16.cu
+  cuda/sm90/loader/filter_scales.cu
+  cuda/sm90/loader/pack.cu)
 set_target_properties(convt_kernels_sm90 PROPERTIES
   CUDA_ARCHITECTURES 90a-real RULE_LAUNCH_COMPILE ${PROJECT_SOURCE_DIR}/tools/strict-wgmma)
 foreach(kernels convt_kernels_any convt_kernels_sm90)
   target_include_directories(${kernels} PRIVATE
     ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${CONVT_GENERATED_DIR})
   set_target_properties(${kernels} PROPERTIES CUDA_VISIBILITY_PRESET hidden)
-  # A kernel that spills registers or waits for each matrix product is a defect: the build says so and stops.
+  # A kernel that spills registers, more than a few, or waits for each matrix product is a defect: the build says so and
+  # stops (tools/strict-wgmma).
   target_compile_options(${kernels} PRIVATE
-    -Xptxas=--warn-on-spills,--warning-as-error -Xcompiler=-Wall,-Wextra,-Wno-parentheses  # parentheses are of nvcc's own making
-    $<$<BOOL:${CONVT_WERROR}>:-Werror=all-warnings>)
+    -Xptxas=--warn-on-spills$<$<STREQUAL:${kernels},convt_kernels_any>:,--warning-as-error> -Xcompiler=-Wall,-Wextra,-Wno-parentheses)  # parentheses are of nvcc's own making
+  # Of all warnings, those of ptxas are judged by tools/strict-wgmma where the kernels are Hopper's.
+  if(CONVT_WERROR AND kernels STREQUAL convt_kernels_sm90)
+    target_compile_options(${kernels} PRIVATE -Xcudafe=--promote_warnings -Xcompiler=-Werror)
+  elseif(CONVT_WERROR)
+    target_compile_options(${kernels} PRIVATE -Werror=all-warnings)
+  endif()
+  # A fifth of the size; drivers that run this runtime know it.
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
+    target_compile_options(${kernels} PRIVATE --compress-mode=size)
+  endif()
   target_sources(convt_kernels INTERFACE $<TARGET_OBJECTS:${kernels}>)
 endforeach()
 # The runtime is inside, and opens the driver at the first call that needs it: the library loads on machines without

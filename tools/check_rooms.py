@@ -10,7 +10,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # From left to right. A file may include headers of its own room and of rooms to its left.
 ROOMS = ["include/convt", "src/base", "src/epilogue", "src/problem", "src/plan", "src/reference", "src/cpu",
-         "src/cuda", "src/backends", "src/capi"]
+         "src/cuda/common", "src/cuda/chain", "src/cuda/schedule", "src/cuda/simt", "src/cuda/sm90",
+         "src/backends", "src/capi"]
+# Engines: none includes another.
+ENGINES = ["src/reference", "src/cpu", "src/cuda/simt", "src/cuda/sm90"]
+# The parts of a room, from left to right likewise: a kernel is made of those to its left.
+PARTS = {"src/cuda/sm90": ["config", "operand", "instructions", "scheduler", "pipeline", "loader", "mainloop", "store",
+                           "epilogue", "kernel", "host"]}
 # These speak the public API: they may include it and their own headers, nothing else of convt.
 DOORS = ["cli", "examples", "python/torch_ext"]
 
@@ -28,21 +34,30 @@ def room_of(path):
     return None
 
 
-def room_included(path, quote, name):
-    """The room an include leads to; None for a header that is not convt's. Raises LookupError if there is no such file."""
-    if name in GENERATED:
-        return GENERATED[name]
+def file_included(path, quote, name):
+    """The file an include leads to; None for a header that is not convt's. Raises LookupError if there is no such file."""
     folders = [ROOT / "src", ROOT / "include"]
     for folder in [path.parent, *folders] if quote == '"' else folders:
         if (folder / name).is_file():
-            return room_of((folder / name).resolve())
+            return (folder / name).resolve()
     if quote == '"':
         raise LookupError
     return None
 
 
+def part_of(room, path):
+    """The place of a file among the parts of its room."""
+    name = (path.relative_to(ROOT / room)).parts[0].split(".")[0]
+    if name not in PARTS[room]:
+        raise LookupError
+    return PARTS[room].index(name)
+
+
 def allowed(room):
-    return {"include/convt", room} if room in DOORS else set(ROOMS[: ROOMS.index(room) + 1])
+    if room in DOORS:
+        return {"include/convt", room}
+    left = set(ROOMS[: ROOMS.index(room) + 1])
+    return left - set(ENGINES) | {room} if room.startswith("src/cuda") or room in ENGINES else left
 
 
 def problems_of(path):
@@ -50,18 +65,26 @@ def problems_of(path):
     if room is None:
         yield 1, "this file is in no room"
         return
+    try:
+        part = part_of(room, path) if room in PARTS else None
+    except LookupError:
+        yield 1, f"this file is in no part of {room}"
+        return
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         match = INCLUDE.match(line)
         if not match:
             continue
         quote, name = match.groups()
         try:
-            target = room_included(path, quote, name)
+            file = None if name in GENERATED else file_included(path, quote, name)
         except LookupError:
             yield number, f'no file "{name}"; write includes relative to src/ or include/'
             continue
+        target = GENERATED.get(name) or (room_of(file) if file else None)
         if target is not None and target not in allowed(room):
             yield number, f"{room} may not include {name} ({target})"
+        elif part is not None and target == room and part_of(room, file) > part:
+            yield number, f"{room}/{PARTS[room][part]} may not include {name}: its part is further right"
 
 
 def main():

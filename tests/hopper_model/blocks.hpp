@@ -70,6 +70,7 @@ struct Block {
   unsigned char* memory = nullptr;
   std::uint32_t end = 0;
   Meeting all, named[named_barriers];
+  bool vote = false;
   std::map<std::uint32_t, Barrier> barriers;
   bool fenced = false;  // some lanes of the warp whose turn it is
 

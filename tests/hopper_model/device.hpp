@@ -20,6 +20,7 @@
 #define __noinline__
 
 inline void __syncthreads() { hopper_model::sync_block(); }
+inline int __syncthreads_or(int own) { return hopper_model::any_of_block(own != 0) ? 1 : 0; }
 inline void __syncwarp() { hopper_model::sync_warp(); }
 template <class T>
 T __shfl_sync(unsigned, T own, int lane) {
@@ -62,13 +63,16 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned places) {
   for (unsigned i = 0; i < 4; ++i) chosen |= static_cast<unsigned>(bytes >> (places >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return chosen;
 }
+inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
 inline int __popc(unsigned x) { return std::popcount(x); }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 constexpr int min(int a, int b) { return a < b ? a : b; }
 constexpr unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
 constexpr int max(int a, int b) { return a > b ? a : b; }
+constexpr unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
 
 // Kernels have one parameter.
 template <class Params>

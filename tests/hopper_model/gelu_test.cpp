@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// GELU as the Hopper engine's short chains compute it: what cuda/sm90/gelu_fit.hpp promises.
+// GELU as the Hopper engine's register epilogues compute it: what cuda/sm90/epilogue/gelu_fit.hpp promises.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "cuda/sm90/gelu.cuh"
+#include "cuda/sm90/epilogue/gelu.cuh"
+#include "cuda/sm90/host/prepare_gelu.hpp"
 
 namespace convt::core::cuda::sm90 {
 namespace {
@@ -18,19 +19,19 @@ struct Promise {
   float most = 0x1p100f;      // |x|
 };
 
-ShortChain chain_with(bool norm, float factor, convt_dtype dtype) {
-  ShortChain chain;
+RegisterEpilogue chain_with(bool norm, float factor, convt_dtype dtype) {
+  RegisterEpilogue chain;
   chain.norm = norm ? 1 : 0;
-  chain.activation = ShortChain::gelu;
-  chain.lines[ShortChain::last] = {true, nullptr, nullptr, factor};
+  chain.activation = RegisterEpilogue::gelu;
+  chain.scale_bias[RegisterEpilogue::last] = {true, nullptr, nullptr, factor};
   prepare_gelu(chain, dtype, false, true);
   return chain;
 }
 
 template <class E>
-float gelu(const ShortChain& chain, float x) {
-  const bool norm = chain.activation == ShortChain::gelu_of_norm;
-  float value = x * (norm ? chain.gain : chain.lines[ShortChain::before_norm].a_times);
+float gelu(const RegisterEpilogue& chain, float x) {
+  const bool norm = chain.activation == RegisterEpilogue::gelu_of_norm;
+  float value = x * (norm ? chain.gain : chain.scale_bias[RegisterEpilogue::before_norm].a_times);
   if (norm)
     apply_gelu<gelu_of_norm_fit<E>().degree, 1>(chain.q, &value);
   else
@@ -41,9 +42,9 @@ float gelu(const ShortChain& chain, float x) {
 template <class E>
 void expect_promise(bool norm, convt_dtype dtype, const Promise& promise) {
   for (const float factor : {1.0f, 0.5f, 3.0f, 0.1f, 0x1p-16f, 60000.0f}) {
-    const ShortChain chain = chain_with(norm, factor, dtype);
-    EXPECT_FALSE(chain.lines[ShortChain::last].there);
-    EXPECT_EQ(chain.activation, norm ? ShortChain::gelu_of_norm : ShortChain::gelu);
+    const RegisterEpilogue chain = chain_with(norm, factor, dtype);
+    EXPECT_FALSE(chain.scale_bias[RegisterEpilogue::last].present);
+    EXPECT_EQ(chain.activation, norm ? RegisterEpilogue::gelu_of_norm : RegisterEpilogue::gelu);
     for (int i = -14999; i < 15000; i += 2) {
       const float x = static_cast<float>(i) * 1e-3f;
       const double exact = 0.5 * x * std::erfc(-x * std::sqrt(0.5)), off = gelu<E>(chain, x) / double{factor} - exact;
@@ -75,9 +76,9 @@ TEST(HopperGelu, OfANormIsAsCloseAsPromised) {
 
 TEST(HopperGelu, LeavesOtherLinesBehindIt) {
   for (const float factor : {-1.0f, 0.0f, 1e-6f, 1e6f, infinity, std::nanf("")}) {
-    const ShortChain chain = chain_with(true, factor, CONVT_BF16);
-    EXPECT_TRUE(chain.lines[ShortChain::last].there) << factor;
-    EXPECT_EQ(chain.activation, ShortChain::gelu) << factor;
+    const RegisterEpilogue chain = chain_with(true, factor, CONVT_BF16);
+    EXPECT_TRUE(chain.scale_bias[RegisterEpilogue::last].present) << factor;
+    EXPECT_EQ(chain.activation, RegisterEpilogue::gelu) << factor;
     EXPECT_EQ(chain.gain, 0.5f) << factor;
   }
 }

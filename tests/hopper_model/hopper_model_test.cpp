@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "check.hpp"
-#include "cuda/sm90/params.hpp"
+#include "cuda/sm90/config/params.hpp"
 #include "execution.hpp"
+#include "hopper_model/cases.hpp"
 #include "hopper_model/machine.hpp"
 #include "support/environment.hpp"
 #include "support/ranges.hpp"
@@ -20,35 +20,6 @@
 
 namespace convt::testing {
 namespace {
-
-const std::string engine_name = "cuda-sm90";
-const PlanOptions on_model{.device = Device::cuda, .engine = engine_name};
-
-const std::vector<bool> both_schedules = {true, false};  // whether they are late
-
-// "", or what is wrong.
-std::string defect_of(const std::string& text, std::uint64_t seed, double* error = nullptr,
-                      const std::vector<bool>& schedules = both_schedules) {
-  for (const bool late : schedules) {
-    hopper_model::set_schedule({late, seed});
-    std::string defect;
-    try {
-      const cli::CaseReport report = cli::check_case(text, seed, on_model);
-      defect = report.engine == engine_name ? report.defect : "it ran on " + report.engine;
-      if (error != nullptr) *error = std::max(*error, report.error);
-    } catch (const Error& failure) {
-      defect = failure.what();
-    }
-    if (!defect.empty()) return (late ? "late: " : "early: ") + defect;
-  }
-  return "";
-}
-
-const std::vector<std::string> modes = {"dtype=f32 precision=tf32", "dtype=f16", "dtype=bf16"};
-
-std::string in_mode(const std::string& shape, const std::string& mode) {
-  return "conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2);
-}
 
 // Channels that fill rows and columns and that do not, one chunk and several, more than stay in shared memory; bands;
 // phases with and without taps; short chains and others; pools that fold and that do not; many tiles for a block; lines
@@ -144,20 +115,6 @@ TEST_P(HopperModel, AgreesWithTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, HopperModel, ::testing::ValuesIn(shapes));
-
-// What a plan explains names all tiles, if one is asked for that there is not.
-std::vector<std::string> tiles_of(const std::string& text) {
-  const WithVariable all("CONVT_TILE", "none");
-  std::istringstream lines(Plan::from_text(text, {.device = Device::cuda}).explain());
-  std::vector<std::string> tiles;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string engine, tile;
-    words >> engine >> tile;
-    if (engine == engine_name && line.find("CONVT_TILE asks") != std::string::npos) tiles.push_back(tile);
-  }
-  return tiles;
-}
 
 const std::vector<std::string> tiled_shapes = {
     "3d channels=32->24 input=9x9x17 kernel=3x2x2 padding=1",

@@ -37,6 +37,16 @@ std::uint32_t address_of(const void* pointer) {
 }
 
 void sync_block() { machine->meet(machine->block().all, machine->block().live, "all threads"); }
+bool any_of_block(bool own) {
+  Block& block = machine->block();
+  block.vote = false;
+  sync_block();
+  if (own) block.vote = true;
+  sync_block();
+  const bool any = block.vote;
+  sync_block();
+  return any;
+}
 void sync_named(int barrier, int threads) {
   machine->meet(machine->block().named[barrier], threads, "a named barrier");
 }

@@ -44,6 +44,7 @@ std::uint64_t* static_words(int count);  // one and the same for all calls of a 
 std::uint32_t address_of(const void* pointer);
 
 void sync_block();
+bool any_of_block(bool own);  // they meet; whether one says so
 void sync_named(int barrier, int threads);
 void sync_warp();
 std::uint64_t exchange(std::uint64_t own, int lane);  // the warp's lanes meet; what that lane brought

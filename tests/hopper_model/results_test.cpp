@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/chain/bind.hpp"
-#include "cuda/sm90/convolver.hpp"
+#include "cuda/sm90/host/convolver.hpp"
 
 namespace convt::core::cuda::sm90 {
 namespace {

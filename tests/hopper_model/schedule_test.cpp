@@ -7,11 +7,11 @@
 #include <string>
 
 #include "base/division.hpp"
-#include "cuda/generic/candidate.hpp"
+#include "cuda/schedule/candidate.hpp"
 #include "epilogue/text.hpp"
 #include "plan/plan.hpp"
 
-namespace convt::core::cuda::generic {
+namespace convt::core::cuda::schedule {
 namespace {
 
 constexpr double round_seconds = 60e-6;
@@ -109,4 +109,4 @@ TEST(Slabs, CutImagesWhereThatTakesNoMoreRounds) {
 }
 
 }  // namespace
-}  // namespace convt::core::cuda::generic
+}  // namespace convt::core::cuda::schedule

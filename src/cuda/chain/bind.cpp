@@ -75,6 +75,16 @@ void bind_combine(const Program& program, const Step& step, const Call& call, co
                   ChainStep& to) {
   const Descriptor& asked = *program.asked;
   to.kind = ChainStep::combine;
+  if (takes_number(step)) return;
+  if (const Name* name = used_name(step)) {
+    const Shape& kept = program.steps[program.kept_at(*name)].out;
+    to.dtype = asked.dtype == CONVT_F64 ? CONVT_F64 : CONVT_F32;
+    to.step = broadcast(dense_strides(kept.channels, data.kept_box), kept, step.out);
+    Slab inside = slab;
+    for (std::size_t a = 0; a < 3; ++a) inside.box.origin[a] -= data.kept_box.origin[a];
+    to.data[0] = advance(data.kept, offset_of(to.step, inside, slab.images.begin), to.dtype);
+    return;
+  }
   if (uses_conv(step)) {
     to.dtype = asked.dtype == CONVT_F64 ? CONVT_F64 : CONVT_F32;
     to.step = dense_strides(step.in.channels, data.conv_box);
@@ -113,15 +123,22 @@ AffineParams::Part bind_part(const Program& program, const Affine::Part& part, c
 
 }  // namespace
 
-Strides strides_of(convt_layout layout, const Shape& shape) {
+Strides strides_of(convt_layout layout, const Shape& shape, std::int64_t within) {
   const Axes& space = shape.space;
-  const std::int64_t c = shape.channels, pixel = layout == CONVT_CHANNELS_FIRST ? 1 : c;
-  return {c * volume(space), layout == CONVT_CHANNELS_FIRST ? volume(space) : 1, space[1] * space[2] * pixel,
-          space[2] * pixel, pixel};
+  const auto [image, channel, pixel] = pitches_of(layout, shape, within == 0 ? shape.channels : within);
+  return {image, channel, space[1] * space[2] * pixel, space[2] * pixel, pixel};
 }
 
 Strides dense_strides(std::int64_t channels, const Box& box) {
   return {channels * box.pixels(), box.pixels(), box.size[1] * box.size[2], box.size[2], 1};
+}
+
+Strides broadcast(Strides step, const Shape& from, const Shape& to) {
+  if (from.channels != to.channels) step.c = 0;
+  if (from.space[0] != to.space[0]) step.d = 0;
+  if (from.space[1] != to.space[1]) step.h = 0;
+  if (from.space[2] != to.space[2]) step.w = 0;
+  return step;
 }
 
 std::int64_t offset_of(const Strides& step, const Slab& slab, std::int64_t first_image) {

@@ -24,13 +24,18 @@ struct StepData {
   void *centre = nullptr, *scale = nullptr;  // of a norm over space, by image and region, ...
   std::int64_t first_image = 0;              // from this image on
   const void* conv = nullptr;                // the convolution's own result in this slab, dense in `conv_box`
-  Box conv_box;
+  Box conv_box{};
+  const void* kept = nullptr;  // the kept value that it uses, likewise
+  Box kept_box{};
 };
 
-// A tensor of the whole problem, in either layout.
-Strides strides_of(convt_layout layout, const Shape& shape);
+// A tensor of the whole problem, in either layout; `within`: as a range of a tensor of so many channels (0: it has
+// all).
+Strides strides_of(convt_layout layout, const Shape& shape, std::int64_t within = 0);
 // Values dense in a slab's box: [image][channel][pixel].
 Strides dense_strides(std::int64_t channels, const Box& box);
+// Of a value of one shape that is broadcast to another: 0 along axes where it has one element.
+Strides broadcast(Strides step, const Shape& from, const Shape& to);
 // From a tensor's first element to a slab's, where images are counted from `first_image`.
 std::int64_t offset_of(const Strides& step, const Slab& slab, std::int64_t first_image = 0);
 // The slab's part of a tensor.

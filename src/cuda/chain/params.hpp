@@ -54,7 +54,7 @@ struct ChainStep {
   Kind kind = affine;
   int op = 0;                  // its place in ops.def
   OpBytes<40> params{};        // affine: what planning knows, a Line (plan/algebra.hpp)
-  const void* data[2] = {};    // affine: a, b; combine: the tensor; map_space: centre, scale
+  const void* data[2] = {};    // affine: a, b; combine: the tensor, or null for its number; map_space: centre, scale
   Strides step;                // combine, map_space (c: from one region of channels to the next)
   const void* weight[2] = {};  // map_space: weight, bias
   Strides weight_step;

@@ -84,13 +84,14 @@ __device__ __noinline__ Quad<T> apply_pointwise(int op, const void* params, Quad
 template <class T>
 __device__ Quad<T> apply_combine(const ChainStep& step, Quad<T> x, const QuadPlace& place) {
   const std::int64_t base = offset(step.step, place.at);
-  Quad<T> other;
+  const bool number = step.data[0] == nullptr;
+  Quad<T> other{};
 #pragma unroll
   for (int i = 0; i < x.size; ++i)
-    other.v[i] = load<T>(step.data[0], base + place.channel_of(i) * step.step.c, step.dtype);
+    if (!number) other.v[i] = load<T>(step.data[0], base + place.channel_of(i) * step.step.c, step.dtype);
   visit<Combine>(step.op, step.params.bytes, [&](const auto& math) {
 #pragma unroll
-    for (int i = 0; i < x.size; ++i) x.v[i] = math.apply(x.v[i], other.v[i]);
+    for (int i = 0; i < x.size; ++i) x.v[i] = math.apply(x.v[i], number ? T(math.term.number) : other.v[i]);
   });
   return x;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's instructions, by the names that the kernel speaks of them.
+// Hopper's instructions as functions. The host model of the hardware has the same functions (tests/hopper_model).
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace convt::core::cuda::sm90 {
 
-// The value is the same, but not known to be: it is computed again from here on, and not kept.
-__device__ inline void forget(int& value) { asm volatile("" : "+r"(value)); }
-__device__ inline void forget(std::int64_t& value) { asm volatile("" : "+l"(value)); }
+// Makes a value opaque to the compiler, so that it recomputes what depends on it instead of keeping it in registers.
+__device__ inline void opaque(int& value) { asm volatile("" : "+r"(value)); }
+__device__ inline void opaque(std::int64_t& value) { asm volatile("" : "+l"(value)); }
 
-// Not in registers, which are short.
+// Keeps an array in memory, to save registers.
 template <class T, int count>
 __device__ void keep_in_memory(T (&values)[count]) {
   asm volatile("" ::"l"(&values[0]) : "memory");
 }
 
-// `count` steps further in global memory; both are less than 2^32. One instruction, IMAD.WIDE.U32, which the compiler
-// makes of nothing else: a product and a sum of 64 bits are three.
+// from + count*step elements in global memory; step and count are below 2^32. This is one instruction, IMAD.WIDE.U32,
+// which the compiler does not find: its 64-bit product and sum are three.
 template <class E>
 __device__ E* ahead(E* from, std::uint32_t step, std::uint32_t count) {
-  const auto place = reinterpret_cast<std::uint64_t>(from);
+  const auto address = reinterpret_cast<std::uint64_t>(from);
   E* to;
   if (count == 0)
     asm volatile("mov.b64 %0, {%1, %2};"
                  : "=l"(to)
-                 : "r"(static_cast<std::uint32_t>(place)), "r"(static_cast<std::uint32_t>(place >> 32)));
+                 : "r"(static_cast<std::uint32_t>(address)), "r"(static_cast<std::uint32_t>(address >> 32)));
   else
     asm volatile(
         "{\n.reg .u32 low, high;\n"
@@ -37,16 +37,32 @@ __device__ E* ahead(E* from, std::uint32_t step, std::uint32_t count) {
         "madc.hi.u32 high, %3, %4, %2;\n"
         "mov.b64 %0, {low, high};\n}"
         : "=l"(to)
-        : "r"(static_cast<std::uint32_t>(place)), "r"(static_cast<std::uint32_t>(place >> 32)), "r"(step),
+        : "r"(static_cast<std::uint32_t>(address)), "r"(static_cast<std::uint32_t>(address >> 32)), "r"(step),
           "r"(count * static_cast<std::uint32_t>(sizeof(E))));
   __builtin_assume(__isGlobal(to));
   return to;
 }
 
-// Any value: what follows overwrites it.
-__device__ inline void leave_open(float& value) { asm volatile("" : "=f"(value)); }
+// The same in bytes, for counts that are no constants.
+__device__ inline unsigned char* ahead_by(unsigned char* from, std::uint32_t step, std::uint32_t count) {
+  const auto address = reinterpret_cast<std::uint64_t>(from);
+  unsigned char* to;
+  asm volatile(
+      "{\n.reg .u32 low, high;\n"
+      "mad.lo.cc.u32 low, %3, %4, %1;\n"
+      "madc.hi.u32 high, %3, %4, %2;\n"
+      "mov.b64 %0, {low, high};\n}"
+      : "=l"(to)
+      : "r"(static_cast<std::uint32_t>(address)), "r"(static_cast<std::uint32_t>(address >> 32)), "r"(step),
+        "r"(count));
+  __builtin_assume(__isGlobal(to));
+  return to;
+}
 
-// To nearest, as matrix instructions cut off what is left of a float.
+// An undefined value, to be overwritten.
+__device__ inline void leave_undefined(float& value) { asm volatile("" : "=f"(value)); }
+
+// Rounds to the nearest tf32; matrix instructions would truncate.
 __device__ inline unsigned tf32_bits(float x) {
   unsigned bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
@@ -59,24 +75,24 @@ __device__ inline unsigned half_pair(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
-// Of two pairs of f16 the greater sizes, of any sign. NaN is passed over.
+// The larger magnitudes of two pairs of f16, sign bits undefined. NaN is ignored.
 __device__ inline unsigned greater_sizes(unsigned x, unsigned than) {
   unsigned greater;
   asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(greater) : "r"(x), "r"(than));
   return greater;
 }
-// Of numbers without sign, which are in the order of their bits; by all threads of a warp.
+// The largest of non-negative floats, which are ordered as their bits. All threads of a warp call it.
 __device__ inline float greatest_of_warp(float x) {
   return __uint_as_float(__reduce_max_sync(~0U, __float_as_uint(x)));
 }
 
-// About 2^x; 0 instead of the smallest numbers.
+// 2^x, approximately; denormals are flushed to 0.
 __device__ inline float power_of_two(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
   return power;
 }
-// Of a normal number, as close as the hardware's.
+// 1 / sqrt(x) of a normal number, approximately.
 __device__ inline float inverse_root(float x) {
   float root;
   asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
@@ -89,11 +105,39 @@ __device__ inline float maximum(float a, float b) {
   return larger;
 }
 
-// In a kernel that was launched to begin early: until the one before it on the stream has ended, and all that it wrote
-// can be read.
+__device__ inline float minimum(float a, float b) {
+  float smaller;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
+  return smaller;
+}
+// Within two units of the last place, whatever the operands' range.
+__device__ inline float quotient(float a, float b) {
+  float q;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(q) : "f"(a), "f"(b));
+  return q;
+}
+// Approximate instructions: 1/x of a normal number, the square root, the binary logarithm.
+__device__ inline float inverse(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float square_root(float x) {
+  float root;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+  return root;
+}
+__device__ inline float log_of_two(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// In a kernel that was launched early: waits until the previous kernel on the stream has ended, and its writes are
+// visible.
 __device__ inline void wait_for_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
-// Shared memory that every launch has, whatever it asks for.
+// Static shared memory.
 template <int count>
 __device__ std::uint64_t* shared_words() {
   __shared__ alignas(8) std::uint64_t words[count];
@@ -111,7 +155,7 @@ __device__ inline void fence_barrier_init() { asm volatile("fence.mbarrier_init.
 __device__ inline void arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// For so many.
+// Several arrivals at once.
 __device__ inline void arrive_for(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -129,7 +173,7 @@ __device__ inline void wait(std::uint32_t barrier, int parity) {
       : "memory");
 }
 
-// Whether such a wait would end; it may wait a while before it says no.
+// Whether the wait would end; it may suspend the thread for a while first.
 __device__ inline bool try_pass(std::uint32_t barrier, int parity) {
   unsigned done;
   asm volatile(
@@ -141,14 +185,14 @@ __device__ inline bool try_pass(std::uint32_t barrier, int parity) {
       : "memory");
   return done != 0;
 }
-// By all threads of a warp, which stay together: what they know to be the same stays in uniform registers.
-__device__ inline void wait_together(std::uint32_t barrier, int parity) {
+// All threads of a warp call it, and leave it converged: uniform values stay in uniform registers.
+__device__ inline void wait_converged(std::uint32_t barrier, int parity) {
   while (!__all_sync(~0U, try_pass(barrier, parity))) {
   }
 }
 
-// An input, which is read about once, and on to the next. The compiler may neither take a value that it has instead,
-// for which it would wait, nor find the addresses of many loads before the first.
+// Loads an input, which is read about once, and advances the pointer. Volatile: the compiler neither reuses an earlier
+// value nor computes many addresses before the first load.
 __device__ inline float load_next(const float*& from, std::int64_t bytes) {
   float value;
   asm volatile("ld.global.nc.L2::128B.f32 %0, [%1];\nadd.s64 %1, %1, %2;" : "=f"(value), "+l"(from) : "l"(bytes));
@@ -172,7 +216,7 @@ __device__ inline PixelPair load_next(const PixelPair*& from, std::int64_t bytes
   return pair;
 }
 
-// A result, of 2 to 16 bytes, which no product reads again: the L2 cache lets go of it before others.
+// Stores a result of 2 to 16 bytes that is not read again: the L2 cache evicts it first.
 template <class T>
 __device__ void store_result(T* to, const T& result) {
   using Bits = std::conditional_t<
@@ -184,15 +228,15 @@ __device__ void store_result(T* to, const T& result) {
   __stcs(reinterpret_cast<Bits*>(to), bits);
 }
 
-// Four blocks of 8x8 elements of 16 bits to shared memory, transposed. Of each, a lane has two neighbours of row
-// lane / 4, from column lane % 4 * 2 on, and what `to` of lane 8*b + c is gets column c of block b.
+// Stores four matrices of 8x8 16-bit elements to shared memory, transposed. Of each, a lane has two neighbours of row
+// lane / 4, from column lane % 4 * 2 on; `to` of lane 8*b + c receives column c of matrix b.
 __device__ inline void store_transposed(void* to, unsigned a, unsigned b, unsigned c, unsigned d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)),
                "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
 }
 
-// Bytes, a multiple of 16, to shared memory; the barrier counts them.
+// Copies a multiple of 16 bytes to shared memory; the barrier counts them.
 __device__ inline void copy_bulk(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier)
@@ -212,8 +256,8 @@ __device__ void give_registers() {
 
 __device__ inline void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Nothing but the order of volatile statements ties sums to it: ptxas tells where it had to serialise products to keep
-// them right (tools/strict-wgmma).
+// Only the order of volatile statements ties sums to it: ptxas reports if it has to serialise products to keep them
+// right (tools/strict-wgmma).
 template <int pending>
 __device__ void multiply_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
@@ -241,9 +285,9 @@ __device__ void multiply_wait() {
   else                                                                                          \
     CONVT_MULTIPLY("m64n" n "k16", "bf16.bf16", sums, a_at, b_at, add_at, ", 0, 0", __VA_ARGS__)
 
-// 64 x n sums = 64 x 32 bytes of a times n x 32 bytes of b, added to what they are where `add` is not 0. Thread t of
-// the warpgroup has, of row t/4 % 8 + t/32 * 16, d[4*i] and d[4*i + 1], of columns 8*i + t%4*2 and the next; of the row
-// 8 below, d[4*i + 2] and d[4*i + 3].
+// 64 x n sums = (64 x 32 bytes of a) * (n x 32 bytes of b), added to the previous sums unless `add` is 0. Thread t of
+// the warpgroup has, in row t/4 % 8 + t/32 * 16, d[4*i] and d[4*i + 1], columns 8*i + t%4*2 and the next; in the row 8
+// below, d[4*i + 2] and d[4*i + 3].
 template <Format format, int n>
 __device__ void multiply(float (&d)[n / 2], std::uint64_t a, std::uint64_t b, int add = 1) {
   static_assert(n == 8 || n == 24 || n == 32 || n == 64 || n == 72 || n == 96 || n == 128);

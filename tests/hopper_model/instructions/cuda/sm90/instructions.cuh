@@ -14,8 +14,8 @@
 
 namespace convt::core::cuda::sm90 {
 
-inline void forget(int&) {}
-inline void forget(std::int64_t&) {}
+inline void opaque(int&) {}
+inline void opaque(std::int64_t&) {}
 template <class T, int count>
 void keep_in_memory(T (&)[count]) {}
 
@@ -24,7 +24,11 @@ E* ahead(E* from, std::uint32_t step, std::uint32_t count) {
   return from + static_cast<std::uint64_t>(step) * count;
 }
 
-inline void leave_open(float& value) { value = NAN; }  // no number would tell who used it
+inline unsigned char* ahead_by(unsigned char* from, std::uint32_t step, std::uint32_t count) {
+  return from + static_cast<std::uint64_t>(step) * count;
+}
+
+inline void leave_undefined(float& value) { value = NAN; }  // no number would tell who used it
 
 // Ties go away from 0. Infinity and NaN stay what they are.
 inline unsigned tf32_bits(float x) {
@@ -55,6 +59,11 @@ inline float power_of_two(float x) {
 }
 inline float inverse_root(float x) { return 1.0f / std::sqrt(x); }
 inline float maximum(float a, float b) { return std::isnan(a) || a > b ? a : b; }
+inline float minimum(float a, float b) { return std::isnan(a) || a < b ? a : b; }
+inline float quotient(float a, float b) { return a / b; }
+inline float inverse(float x) { return 1 / x; }
+inline float square_root(float x) { return std::sqrt(x); }
+inline float log_of_two(float x) { return std::log2(x); }
 
 inline void wait_for_kernel_before() {}  // kernels run one after the other
 
@@ -72,7 +81,7 @@ inline void arrive_for(std::uint32_t barrier, int arrivals) {
 }
 inline void arrive_expecting(std::uint32_t barrier, int bytes) { hopper_model::arrive(barrier, bytes); }
 inline void wait(std::uint32_t barrier, int parity) { hopper_model::wait(barrier, parity); }
-inline void wait_together(std::uint32_t barrier, int parity) {
+inline void wait_converged(std::uint32_t barrier, int parity) {
   hopper_model::wait(barrier, parity);
   hopper_model::sync_warp();
 }

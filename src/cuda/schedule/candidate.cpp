@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/schedule/candidate.hpp"
+
+#include <algorithm>
+
+#include "cuda/schedule/executable.hpp"
+
+namespace convt::core::cuda::schedule {
+namespace {
+
+// Values between stages take half of the L2 cache, beside inputs and outputs.
+constexpr std::int64_t l2_share = 2;
+constexpr std::int64_t least_slab = 1 << 20;
+// Where they pass it, a 256th of the memory: buffers of many streams stay below what is kept of it (Buffers).
+constexpr std::int64_t memory_share = 256;
+// Smaller ones, asked for by a limit, would be too many to plan.
+constexpr std::int64_t smallest_slab = 4096;
+
+}  // namespace
+
+std::string why_unusable(const Location& location) {
+  if (location.device != CONVT_DEVICE_CUDA) return "runs on CUDA devices only";
+  return properties(location.index).unusable;
+}
+
+std::vector<Between> ways_between(const Program& program) {
+  const auto passes = passes_of(program, Between::store, false);
+  if (std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.stores; }))
+    return {Between::store, Between::recompute};
+  return {Between::store};
+}
+
+Candidate candidate_of(const std::string& name, Setup setup, const Request& request) {
+  setup.slab_bytes = std::max(static_cast<std::int64_t>(setup.device.l2_bytes) / l2_share, least_slab);
+  setup.most_bytes = std::max(static_cast<std::int64_t>(setup.device.memory_bytes) / memory_share, setup.slab_bytes);
+  auto schedule = std::make_shared<Schedule>(setup);
+  while (request.workspace_limit != 0 && schedule->workspace > request.workspace_limit &&
+         setup.slab_bytes > smallest_slab) {
+    if (setup.most_bytes == setup.slab_bytes) setup.slab_bytes /= 4;
+    setup.most_bytes = setup.slab_bytes;
+    schedule = std::make_shared<Schedule>(setup);
+  }
+  Candidate result;
+  result.name = name + (setup.between == Between::store ? "" : " recompute");
+  result.rejection = schedule->rejection;
+  if (!result.rejection.empty()) return result;
+  result.details = schedule->explain();
+  result.seconds = schedule->seconds;
+  result.workspace = schedule->workspace;
+  result.build = [schedule, device = request.location.index] { return make_executable(schedule, device); };
+  return result;
+}
+
+}  // namespace convt::core::cuda::schedule

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/schedule/schedule.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/division.hpp"
+#include "base/dtype.hpp"
+#include "base/error.hpp"
+#include "epilogue/text.hpp"
+#include "plan/work.hpp"
+
+namespace convt::core::cuda::schedule {
+namespace {
+
+constexpr double most_blocks = 1 << 30;
+constexpr double most_bytes = 1e15;
+constexpr double launch_seconds = 3e-6;              // and the gap before it
+constexpr std::int64_t strip_bytes = 40 << 10;       // of 48 KiB shared memory that any block may have
+constexpr std::int64_t all_strips_bytes = 64 << 20;  // of strips in global memory
+
+// Parts of a block of memory, one behind the other.
+class Layout {
+ public:
+  Place add(double count, double element) {
+    constexpr Place line = 256;
+    const Place at = size_;
+    overflow_ |= count * element > most_bytes || static_cast<double>(size_) > most_bytes;
+    if (!overflow_) size_ += (static_cast<Place>(count * element) + line - 1) / line * line;
+    return at;
+  }
+  Place add(std::int64_t count, std::int64_t element) {
+    return add(static_cast<double>(count), static_cast<double>(element));
+  }
+  Place size() const { return size_; }
+  bool overflow() const { return overflow_; }
+
+ private:
+  Place size_ = 0;
+  bool overflow_ = false;
+};
+
+std::int64_t image_count(const core::Shape& shape) { return capped_product({shape.channels, volume(shape.space)}); }
+
+}  // namespace
+
+Box PassPlan::box(std::size_t tile, std::size_t level) const {
+  const std::size_t h = levels[1].size(), w = levels[2].size();
+  const std::array<std::size_t, 3> at{tile / (h * w), tile / w % h, tile % w};
+  Box result;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const Interval& one = levels[a][at[a]][level];
+    result.origin[a] = one.begin;
+    result.size[a] = one.size();
+  }
+  return result;
+}
+
+Axes PassPlan::largest_box(std::size_t level) const {
+  Axes largest{0, 0, 0};
+  for (std::size_t a = 0; a < 3; ++a)
+    for (const Levels& one : levels[a]) largest[a] = std::max(largest[a], one[level].size());
+  return largest;
+}
+
+Schedule::Schedule(const Setup& setup)
+    : program(setup.program), convolver(setup.convolver), device(setup.device), rejection(convolver->rejection) {
+  doubles = program->asked->dtype == CONVT_F64;
+  real = doubles ? sizeof(double) : sizeof(float);
+  if (!rejection.empty()) return;
+  for (const Step& step : program->steps)
+    kept_buffer.push_back(kept_name(step) == nullptr ? Stage::outside : static_cast<int>(buffers++));
+  const Descriptor& asked = *program->asked;
+  copies_input = !program->prologue.empty() || (asked.slices_input() && !convolver->reads_ranges());
+  const std::vector<Pass> all = passes_of(*program, setup.between, false);
+  rejection = too_many_steps(all);
+  if (!rejection.empty()) return;
+  for (const Pass& pass : all) {
+    PassPlan plan;
+    plan.pass = pass;
+    plan_stages(plan);
+    if (const Stage& first = plan.stages.front(); first.convolves && !plan.pools())
+      rejection = convolver->why_not(first.begin, first.end);
+    if (!rejection.empty()) return;
+    passes.push_back(std::move(plan));
+  }
+  choose_flight(plan_store(), setup);
+  place_buffers();
+}
+
+void Schedule::plan_stages(PassPlan& plan) const {
+  const Pass& pass = plan.pass;
+  const auto& steps = program->steps;
+  const auto keeps = [&](std::size_t step) { return uses_conv(steps[step]); };
+  bool keeps_conv = false;
+  for (std::size_t i = pass.begin; i < pass.end; ++i) keeps_conv |= keeps(i);
+  if (pass.source == Pass::Source::convolution && convolver->keeps_conv(pass.begin, pass.end)) keeps_conv = false;
+
+  Stage stage;
+  stage.begin = stage.end = pass.begin;
+  stage.convolves = pass.source == Pass::Source::convolution;
+  for (std::size_t i = pass.begin; i < pass.end; ++i) {
+    if (kept_name(steps[i]) != nullptr) {
+      if (stage.convolves && keeps_conv) {
+        plan.stages.push_back(stage);
+        stage = {};
+        stage.begin = stage.end = i;
+      }
+      stage.keeps = i;
+      plan.stages.push_back(stage);
+      stage = {};
+      stage.begin = stage.end = i + 1;
+      continue;
+    }
+    const bool mixes = mixes_channels(steps[i]);
+    const bool full = i - stage.begin == Chain::most_steps;
+    const bool behind_conv =
+        stage.convolves && (keeps_conv || (mixes && pass.in.channels > convolver->mixed_channels()));
+    if (is_pool(steps[i]) && stage.convolves && !keeps_conv && stage.fused == Stage::no_pool) {
+      if (const auto more = convolver->pools(stage.begin, i, pass.end)) {
+        stage.fused = i;
+        i += *more;
+        stage.end = i + 1;
+        continue;
+      }
+    }
+    if (is_pool(steps[i]) || stage.fused != Stage::no_pool || full || behind_conv || broadcasts(*program, steps[i])) {
+      if (!stage.is_empty()) plan.stages.push_back(stage);
+      stage = {};
+      stage.begin = i;
+      if (is_pool(steps[i])) {
+        stage.pool = i;
+        stage.begin = i + 1;
+      }
+    }
+    stage.end = i + 1;
+    stage.mixes |= mixes;
+  }
+  plan.stages.push_back(stage);
+
+  int next = 0;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    Stage& one = plan.stages[i];
+    if (i > 0) one.from = plan.stages[i - 1].to;
+    if (i + 1 == plan.stages.size() && !plan.sums_slabs()) break;
+    one.to = one.keeps != Stage::no_step ? kept_buffer[one.keeps] : one.convolves && keeps_conv ? conv_buffer : next;
+    next = 1 - next;
+  }
+}
+
+std::int64_t Schedule::channels_behind(const PassPlan& plan, std::size_t level) const {
+  return level == 0 ? plan.pass.in.channels : program->steps[plan.pass.begin + level - 1].out.channels;
+}
+
+bool Schedule::begins_by_broadcasting(const Stage& stage) const {
+  return stage.pool == Stage::no_pool && stage.begin < stage.end && broadcasts(*program, program->steps[stage.begin]);
+}
+
+std::int64_t Schedule::channels_of(const PassPlan& plan, const Stage& stage) const {
+  return begins_by_broadcasting(stage) ? program->steps[stage.begin].out.channels
+                                       : channels_behind(plan, plan.level_before(stage));
+}
+
+void Schedule::cut_levels(PassPlan& plan) const {
+  const Pass& pass = plan.pass;
+  for (std::size_t a = 0; a < 3; ++a) {
+    plan.levels[a].clear();
+    for (std::int64_t begin = 0; begin < pass.out.space[a]; begin += plan.tile[a]) {
+      Levels levels = walk_back(*program, pass, a, {begin, std::min(begin + plan.tile[a], pass.out.space[a])});
+      for (std::size_t i = pass.begin; i < pass.end; ++i) {
+        if (!uses_conv(program->steps[i])) continue;
+        const Interval& used = levels[i - pass.begin];
+        levels[0] = {std::min(levels[0].begin, used.begin), std::max(levels[0].end, used.end)};
+      }
+      plan.levels[a].push_back(std::move(levels));
+    }
+  }
+}
+
+// Of the largest boxes there are.
+std::vector<std::int64_t> Schedule::buffer_elements(const PassPlan& plan) const {
+  std::vector<std::int64_t> elements(buffers);
+  for (const Stage& stage : plan.stages) {
+    if (stage.to == Stage::outside) continue;
+    const std::size_t level = plan.level_behind(stage);
+    double count = static_cast<double>(channels_behind(plan, level));
+    for (const std::int64_t size : plan.largest_box(level)) count *= static_cast<double>(size);
+    auto& to = elements[static_cast<std::size_t>(stage.to)];
+    to = std::max(to, static_cast<std::int64_t>(std::min(count, most_bytes)));
+  }
+  return elements;
+}
+
+double Schedule::buffer_bytes(const PassPlan& plan) const {
+  double bytes = 0;
+  for (const std::int64_t elements : buffer_elements(plan)) bytes += static_cast<double>(elements * real);
+  return bytes;
+}
+
+// Halves tiles until one image's buffers stay in the L2 cache; of all sizes on the way, that which takes least.
+void Schedule::cut_slabs(PassPlan& plan, const Setup& setup) {
+  const double most = static_cast<double>(most_inside);
+  Axes best{0, 0, 0};
+  std::int64_t best_images = 0;
+  plan.tile = plan.pass.out.space;
+  for (double least = 0;;) {
+    cut_levels(plan);
+    const double each = buffer_bytes(plan);
+    Axes box{1, 1, 1};
+    for (std::size_t level = 0; level <= plan.pass.end - plan.pass.begin; ++level) {
+      const Axes here = plan.largest_box(level);
+      for (std::size_t a = 0; a < 3; ++a) box[a] = std::max(box[a], here[a]);
+    }
+    double pixels = 1;
+    for (const std::int64_t size : box) pixels *= static_cast<double>(size);
+    const auto axis = std::find_if(plan.tile.begin(), plan.tile.end(), [](std::int64_t size) { return size > 1; });
+    const auto [blocks, per_pixel] = convolver->blocks(box);
+    const double more = per_pixel * pixels;
+    const bool possible = pixels <= most && blocks + more <= most_blocks, last = axis == plan.tile.end();
+    const bool any = best_images != 0;
+    if (last && !possible && !any) rejection = "one output needs more than 2^29 pixels of the convolution at once";
+    if ((possible && each <= static_cast<double>(setup.most_bytes)) || (last && !any)) {
+      double images = std::min({static_cast<double>(flight), most / pixels, (most_blocks - blocks) / more});
+      if (each > 0) images = std::min(images, static_cast<double>(setup.most_bytes) / each);
+      if (copies_input && plan.stages.front().convolves)
+        images = std::min(images, static_cast<double>(setup.most_bytes) / input_bytes());
+      choose_images(plan, std::max<std::int64_t>(static_cast<std::int64_t>(images), 1), setup);
+      if (!any || plan.seconds < least) {
+        best = plan.tile;
+        best_images = plan.images;
+        least = plan.seconds;
+      }
+    }
+    if (last || (possible && each <= static_cast<double>(setup.slab_bytes))) break;
+    *axis = (*axis + 1) / 2;
+  }
+  plan.tile = best;
+  plan.images = best_images;
+  cut_levels(plan);
+  plan.seconds = pass_seconds(plan, setup.slab_bytes);
+}
+
+// Of slabs of at most so many images, equal but for the last one: those that take least, the smallest of equals.
+void Schedule::choose_images(PassPlan& plan, std::int64_t most, const Setup& setup) const {
+  constexpr std::int64_t fine = 16, beyond = 4;  // slabs one by one, and then by a 16th; more than stay in the cache
+  const double each = buffer_bytes(plan);
+  const std::int64_t fewest = ceil_div(flight, most);
+  std::int64_t last = fewest;
+  if (each > 0) {
+    const auto stay = static_cast<std::int64_t>(static_cast<double>(setup.slab_bytes) / each);
+    last = std::min(std::max(ceil_div(flight, std::max<std::int64_t>(stay, 1)), fewest) + beyond, flight);
+  }
+  std::int64_t best = 0;
+  double least = 0;
+  for (std::int64_t slabs = fewest; slabs <= last; slabs += 1 + slabs / fine) {
+    plan.images = ceil_div(flight, slabs);
+    plan.seconds = pass_seconds(plan, setup.slab_bytes);
+    if (best != 0 && plan.seconds > least) continue;
+    best = plan.images;
+    least = plan.seconds;
+  }
+  plan.images = best;
+  plan.seconds = least;
+}
+
+double Schedule::plan_store() {
+  const Descriptor& asked = *program->asked;
+  const bool plain =
+      asked.output_layout == CONVT_CHANNELS_FIRST && static_cast<std::int64_t>(size_of(asked.dtype)) == real;
+  store_in_output = plain;
+  double kept = 0;
+  for (const PassPlan& p : passes) {
+    if (p.pass.sink == Pass::Sink::fold) {
+      store_in_output = false;
+      store_step = std::max(store_step, p.pass.out.channels);
+    }
+    if (p.pass.stores) {
+      store_step = std::max(store_step, image_count(p.pass.out));
+      store_in_output &= p.pass.out == asked.output;
+    }
+    if (p.pass.source == Pass::Source::store)
+      for (std::size_t i = p.pass.begin; i < p.pass.end; ++i) store_in_output &= !is_pool(program->steps[i]);
+    const Axes& measured = p.pass.out.space;
+    if (p.pass.sink != Pass::Sink::output && *std::max_element(measured.begin(), measured.end()) >= std::int64_t{1}
+                                                                                                        << 31)
+      rejection = "a norm or an average over space has an axis of 2^31 or more";
+    if (p.pass.sink != Pass::Sink::output)
+      kept += static_cast<double>(region_count(program->steps[p.pass.end])) * (sizeof(Moments) + 2.0 * sizeof(double));
+  }
+  store_in_output &= store_step != 0;
+  kept += static_cast<double>(store_step) * static_cast<double>(real);
+  return kept;
+}
+
+// Images whose values between passes stay in the L2 cache, or as many as there is memory for: those that take less.
+void Schedule::choose_flight(double kept, const Setup& setup) {
+  const double batch = static_cast<double>(std::max<std::int64_t>(program->asked->input.batch, 1));
+  std::vector<PassPlan> best;
+  std::int64_t best_flight = 0;
+  for (const std::int64_t bytes : {setup.slab_bytes, setup.most_bytes}) {
+    flight = static_cast<std::int64_t>(passes.size() == 1 ? batch
+                                                          : std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
+    if (flight == best_flight) break;
+    double sum = 0;
+    for (PassPlan& plan : passes) {
+      cut_slabs(plan, setup);
+      sum += plan.seconds;
+    }
+    sum *= std::ceil(batch / static_cast<double>(flight));
+    if (best_flight != 0 && sum >= seconds) continue;
+    best = passes;
+    best_flight = flight;
+    seconds = sum;
+  }
+  passes = std::move(best);
+  flight = best_flight;
+  seconds += launch_seconds * (2 + static_cast<double>(program->steps.size()));
+}
+
+int Schedule::strip_pixels(const Stage& stage, std::int64_t channels) const {
+  if (!stage.mixes) return 64;
+  int pixels = 64;
+  while (pixels > 0 && channels * (pixels + 1) * real > strip_bytes) pixels /= 2;
+  return pixels;
+}
+
+void Schedule::place_buffers() {
+  Layout layout;
+  for (const Step& step : program->steps) {
+    StepPlaces of;
+    if (const Affine* affine = std::get_if<Affine>(&step.what)) {
+      of.lines = layout.add(2 * affine->parts.front().stage.in.channels, sizeof(double));
+      of.a = layout.add(step.out.channels, real);
+      of.b = layout.add(step.out.channels, real);
+    }
+    steps.push_back(of);
+  }
+  for (const Step& step : program->prologue) {
+    LinePlaces of;
+    if (std::holds_alternative<Affine>(step.what)) {
+      of.lines = layout.add(2 * step.out.channels, sizeof(double));
+      of.a = layout.add(step.out.channels, real);
+      of.b = layout.add(step.out.channels, real);
+    }
+    prologue.push_back(of);
+  }
+  if (copies_input) {
+    std::int64_t images = 0;
+    for (const PassPlan& p : passes)
+      if (p.stages.front().convolves) images = std::max(images, p.images);
+    input = layout.add(static_cast<double>(images), input_bytes());
+  }
+  const double weights = convolver->packed_bytes();
+  packed_size = static_cast<std::size_t>(std::min(weights, most_bytes));
+  packed = layout.add(weights, 1.0);
+  scratch = layout.add(convolver->scratch_bytes(), 1.0);
+  if (program->kernel_change.any()) changed = layout.add(program->kernel_count, real);
+  std::vector<std::int64_t> elements(buffers);
+  std::int64_t strip_elements = 0;
+  for (const PassPlan& p : passes) {
+    const auto own = buffer_elements(p);
+    for (std::size_t i = 0; i < buffers; ++i) elements[i] = std::max(elements[i], capped_product({own[i], p.images}));
+    for (const Stage& stage : p.stages) {
+      const std::int64_t channels = channels_of(p, stage);
+      if (!stage.convolves && strip_pixels(stage, channels) == 0) strip_elements = std::max(strip_elements, channels);
+    }
+    if (p.pass.sink == Pass::Sink::output) continue;
+    const Step& step = program->steps[p.pass.end];
+    StepPlaces& of = steps[p.pass.end];
+    const std::int64_t regions = region_count(step) * flight;
+    of.sums = layout.add(regions, sizeof(Moments));
+    of.centre = layout.add(regions, real);
+    of.scale = layout.add(regions, real);
+    std::int64_t partials = 0;
+    if (p.pass.stores)
+      partials = partial_count(step, {{0, flight}, {{0, 0, 0}, step.in.space}});
+    else
+      for (std::size_t tile = 0; tile < p.tiles(); ++tile)
+        partials = std::max(partials, partial_count(step, {{0, p.images}, p.box(tile, p.pass.end - p.pass.begin)}));
+    of.partials = layout.add(partials, sizeof(Moments));
+  }
+  if (store_step != 0 && !store_in_output)
+    store = layout.add(static_cast<double>(store_step) * static_cast<double>(flight), static_cast<double>(real));
+  for (const std::int64_t count : elements) slab.push_back(layout.add(count, real));
+  if (strip_elements != 0) {
+    constexpr std::int64_t pitch = 2;  // one pixel and an odd step
+    strip_blocks =
+        std::clamp<std::int64_t>(all_strips_bytes / (strip_elements * pitch * real), 1, device.multiprocessors);
+    strips = layout.add(strip_blocks * strip_elements * pitch, real);
+  }
+  workspace = layout.size();
+  if (layout.overflow()) rejection = "the workspace passes 10^15 bytes";
+}
+
+double Schedule::input_bytes() const {
+  return static_cast<double>(image_count(program->asked->input)) * static_cast<double>(size_of(program->asked->dtype));
+}
+
+// Once for all tiles of a slab's images, which read it from memory again.
+double Schedule::prologue_seconds(std::int64_t images) const {
+  constexpr double streamed = 0.66;
+  if (!copies_input) return 0;
+  return launch_seconds + 2 * static_cast<double>(images) * input_bytes() / (streamed * device.bandwidth);
+}
+
+// On an H200 within a factor of two: what share of the memory's rate stages reach, whose
+// values stay in the L2 cache, and what more is written and read where they do not.
+double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) const {
+  constexpr double streamed = 0.66, spilled = 0.82;
+  const Descriptor& asked = *program->asked;
+  const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
+  const auto tiles = static_cast<double>(plan.tiles()), element = static_cast<double>(size_of(asked.dtype));
+  const double elements = static_cast<double>(asked.input.count()) + static_cast<double>(asked.output.count());
+  const double in_and_out = element * elements / (batch * tiles);
+  const double stored =
+      plan.pass.stores ? static_cast<double>(image_count(plan.pass.out)) * static_cast<double>(real) / tiles : 0;
+  const double launches = static_cast<double>(plan.stages.size() + (plan.pass.sink == Pass::Sink::output ? 0 : 2));
+  const double each = buffer_bytes(plan), memory = streamed * device.bandwidth;
+  const auto stay = static_cast<double>(slab_bytes), kept_stay = stay / (static_cast<double>(flight) * tiles);
+  const Axes box = plan.largest_box(0);
+  const auto slab_seconds = [&](std::int64_t count) {
+    const auto images = static_cast<double>(count);
+    double sum = launch_seconds * launches + images * (2 * each + 3 * stored) / memory;
+    if (plan.stages.front().convolves)
+      sum += std::max(convolver->seconds(count, box, plan.pools()), images * in_and_out / memory);
+    const double over = std::max(images * each - stay, 0.0) * 2 + images * std::max(stored - kept_stay, 0.0);
+    return sum + over / (spilled * device.bandwidth);
+  };
+  const std::int64_t rest = flight % plan.images;
+  const double whole = static_cast<double>(flight / plan.images) * slab_seconds(plan.images);
+  const double before = plan.stages.front().convolves
+                            ? static_cast<double>(ceil_div(flight, plan.images)) * prologue_seconds(plan.images)
+                            : 0;
+  return tiles * (rest == 0 ? whole : whole + slab_seconds(rest)) + before;
+}
+
+std::vector<std::string> Schedule::explain() const {
+  std::vector<std::string> lines;
+  lines.push_back(convolver->explain(passes.front().pools()));
+  if (copies_input) {
+    std::string line = "input";
+    for (const Step& step : program->prologue) line += " + " + print(step);
+    line += " -> memory, in a pass of its own: ";
+    line += program->prologue.empty() ? "a dense copy"
+                                      : fmt::format("prologue rounded to {}", name_of(program->asked->dtype));
+    lines.push_back(fmt::format("{}, {:.3g} us", line, 1e6 * prologue_seconds(program->asked->input.batch)));
+  }
+  for (const PassPlan& p : passes) {
+    std::string line = p.stages.front().convolves ? "convolution" : "stored values";
+    const bool passes_l2 = buffer_bytes(p) * static_cast<double>(p.images) > static_cast<double>(device.l2_bytes);
+    for (const Stage& stage : p.stages) {
+      if (&stage != &p.stages.front()) line += passes_l2 ? " -> memory" : " -> L2";
+      if (stage.pool != Stage::no_pool) line += " -> " + print(program->steps[stage.pool]);
+      for (std::size_t i = stage.begin; i < stage.end; ++i) line += " + " + print(program->steps[i]);
+    }
+    line += p.pass.sink == Pass::Sink::output ? " -> output" : " -> " + print(program->steps[p.pass.end]) + " measures";
+    if (p.pass.stores) line += store_in_output ? ", kept in the output" : ", kept in the workspace";
+    lines.push_back(line);
+    if (p.tiles() > 1 || p.images < flight)
+      lines.push_back(
+          fmt::format("slabs of {} images x {} pixels, {} per image", p.images, fmt::join(p.tile, "x"), p.tiles()));
+  }
+  if (flight < program->asked->input.batch) lines.push_back(fmt::format("{} images at a time", flight));
+  return lines;
+}
+
+}  // namespace convt::core::cuda::schedule

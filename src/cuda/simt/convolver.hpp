@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cuda/schedule/convolver.hpp"
+
+namespace convt::core::cuda::simt {
+
+// By plain multiply-adds: any convolution.
+std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device);
+
+}  // namespace convt::core::cuda::simt

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel is made of policies, one for each of its parts. A Config names them; configs.def has every combination.
+#pragma once
+
+#include <string_view>
+
+#include "cuda/sm90/config/params.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// Output channels of one band: columns of the matrix instruction.
+inline constexpr int all_columns[] = {8, 24, 32, 64};
+// For norms over more channels than that, with fewer configs: pairs of phases and folds have half as many positions.
+inline constexpr int most_columns = 128;
+
+// The phases whose sums a warpgroup holds at a time.
+enum class Phases : int {
+  one,      // one phase
+  two,      // two neighbours along w
+  folded,   // all phases of a position, one after the other, into one result: epilogue/fold.cuh
+  sliding,  // three neighbouring outputs along an axis, as planes of inputs pass by: kernel/sliding.cuh
+};
+// What producers put into shared memory.
+enum class Loader : int {
+  halo,             // the box of inputs that all taps of a tile read: loader/halo.cuh
+  duplicated_halo,  // the same with every pixel twice, so that a thread's positions are neighbours
+  planes,           // plane after plane of it: loader/planes.cuh
+};
+// The matrix instruction's operands: rows are positions and columns output channels, or the other way round (swap-AB).
+enum class Operands : int { in_order, swapped };
+// How results reach the output.
+enum class Store : int {
+  strip,        // through the strip of shared memory where any chain runs: epilogue/strip.cuh
+  direct,       // by the threads that hold them: store/direct.cuh
+  quads,        // the same, four neighbours at a time: store/quads.cuh
+  rows,         // rows are put together in shared memory first: store/rows.cuh
+  staged,       // through shared memory, by a warpgroup of writers: store/swapped.cuh, store/planes.cuh
+  handed_over,  // the writers run the epilogue after the fold as well: epilogue/warpgroup.cuh
+};
+// Which work tiles a block takes.
+enum class Scheduler : int {
+  whole,    // whole tiles, round by round
+  split,    // the same; tiles that are left over are split by phases: scheduler/work_tile.cuh
+  rotated,  // whole tiles; blocks shift by one in each round
+  planes,   // whole tiles; tiles that are left over are split by planes: scheduler/sliding_planes.cuh
+};
+// How warps are divided among roles: K-heavy kernels have many chunks of input channels to load.
+enum class Warps : int { balanced, k_heavy };
+
+// A structural type, so that it is a template argument.
+struct Config {
+  Phases phases;
+  Loader loader;
+  Operands operands;
+  Store store;
+  Scheduler scheduler;
+  Warps warps;
+
+  friend constexpr bool operator==(const Config&, const Config&) = default;
+
+  // Neighbouring phases along w whose sums a warpgroup holds at a time.
+  CONVT_FN constexpr int joint() const { return phases == Phases::two ? 2 : 1; }
+  // Row tiles of a warpgroup.
+  CONVT_FN constexpr int m_tiles(int columns = 64) const {
+    if (warps == Warps::k_heavy) return columns == most_columns ? 1 : 2;
+    return is_single() || phases == Phases::sliding ? 2 : 1;
+  }
+  // Positions of one row tile.
+  CONVT_FN constexpr int positions() const { return operands == Operands::swapped ? swapped_positions : m_tile_rows; }
+  CONVT_FN constexpr bool splits() const { return scheduler == Scheduler::split; }
+  // Whether the last producer warp fills halo tiles too, where it need not stream weights. Others lack registers.
+  CONVT_FN constexpr bool all_producers_fill() const {
+    return phases == Phases::folded || warps == Warps::k_heavy ||
+           (phases == Phases::one && operands == Operands::in_order);
+  }
+  // Whether consumers keep the offsets of their outputs in shared memory.
+  CONVT_FN constexpr bool keeps_offsets() const { return store != Store::strip && store != Store::staged; }
+
+  // One phase by direct stores; two phases by direct stores with all consumers.
+  CONVT_FN constexpr bool is_single() const { return phases == Phases::one && store == Store::direct; }
+  CONVT_FN constexpr bool is_paired() const {
+    return phases == Phases::two && store == Store::direct && warps == Warps::balanced;
+  }
+  // Two phases, with less room in registers than pairs that are stored directly.
+  CONVT_FN constexpr bool is_crowded() const { return store == Store::quads || store == Store::rows; }
+};
+
+// The table.
+namespace configs {
+#define CONVT_CONFIG(name, letter, phases, loader, operands, store, scheduler, warps, ...) \
+  inline constexpr Config name{Phases::phases, Loader::loader,       Operands::operands,   \
+                               Store::store,   Scheduler::scheduler, Warps::warps};
+#include "cuda/sm90/config/configs.def"
+#undef CONVT_CONFIG
+}  // namespace configs
+
+// Operands that kernels of a config take, and register programs that they run.
+enum class Takes : int { none, any, two_bytes, as_stored };
+struct ConfigRow {
+  std::string_view name, letter;
+  Config config;
+  int fewest_columns, most_columns;
+  Takes operands, programs;
+};
+inline constexpr ConfigRow config_table[] = {
+#define CONVT_CONFIG(name, letter, phases, loader, operands, store, scheduler, warps, fewest, most, takes, programs) \
+  {#name, letter, configs::name, fewest, most, Takes::takes, Takes::programs},
+#include "cuda/sm90/config/configs.def"
+#undef CONVT_CONFIG
+};
+constexpr const ConfigRow& row_of(const Config& config) {
+  for (const ConfigRow& row : config_table)
+    if (row.config == config) return row;
+  return config_table[0];
+}
+constexpr bool takes(Takes what, int operand, int element) {
+  return what == Takes::any || (what == Takes::two_bytes && operand == 2) ||
+         (what == Takes::as_stored && operand == element);
+}
+// Whether there are kernels of so many columns.
+constexpr bool has_columns(const Config& config, int columns) {
+  const ConfigRow& row = row_of(config);
+  return columns >= row.fewest_columns && columns <= row.most_columns;
+}
+// Whether there is a kernel for operands and elements of so many bytes; with register programs, or without.
+constexpr bool has_kernel(const Config& config, int columns, int operand, int element, bool program) {
+  const ConfigRow& row = row_of(config);
+  return has_columns(config, columns) && takes(row.operands, operand, element) &&
+         (!program || takes(row.programs, operand, element));
+}
+
+// Warpgroups of a block, and what each of their threads has of the 65536 / threads registers.
+struct WarpRoles {
+  int consumers, producers;
+  int consumer_registers, producer_registers;
+  int writers = 0, writer_registers = 0;
+
+  CONVT_FN constexpr int groups() const { return consumers + producers + writers; }
+  CONVT_FN constexpr int threads() const { return groups() * group_threads; }
+  CONVT_FN constexpr int first_producer() const { return consumers * group_threads; }
+  CONVT_FN constexpr int first_writer() const { return (consumers + producers) * group_threads; }
+  CONVT_FN constexpr int consumer_warps() const { return consumers * group_warps; }
+  CONVT_FN constexpr int warps() const { return threads() / warp_threads; }
+  // That fill halo tiles: the last producer too, or it streams weights.
+  CONVT_FN constexpr int halo_warps(bool all) const { return producers * group_warps - (all ? 0 : 1); }
+};
+// A block has the registers that it is launched with, a multiple of 8 for each thread: whoever asks for more never gets
+// them. Consumers take some, all others give some.
+constexpr bool has_registers(const WarpRoles& roles) {
+  const int each = 65536 / roles.threads() / 8 * 8;
+  return roles.consumer_registers >= each && roles.producer_registers <= each && roles.writer_registers <= each &&
+         roles.consumers * roles.consumer_registers + roles.producers * roles.producer_registers +
+                 roles.writers * roles.writer_registers <=
+             each * roles.groups();
+}
+constexpr WarpRoles roles_of(const Config& config, int columns = 64) {
+  if (config.phases == Phases::sliding)
+    return columns < 24   ? WarpRoles{2, 2, 120, 96, 1, 48}
+           : columns < 32 ? WarpRoles{2, 2, 128, 88, 1, 48}
+                          : WarpRoles{2, 2, 136, 80, 1, 48};
+  if (config.operands == Operands::swapped) return {2, 2, 136, 80, 1, 48};
+  if (columns == most_columns || config.warps == Warps::k_heavy) return {2, 2, 176, 80};
+  if (config.store == Store::handed_over) return {4, 1, 88, 72, 1, 56};
+  if (config.phases == Phases::two || config.phases == Phases::folded) return {4, 1, 104, 64};
+  return {2, 2, 176, 80};
+}
+// The same of kernels of register programs. Their consumers need fewer where nothing is kept beside the accumulators;
+// of 64 columns and floats they do not.
+constexpr WarpRoles program_roles_of(const Config& config, int columns, int element) {
+  return config.is_crowded() && columns == 64 && element == 2 ? WarpRoles{4, 1, 96, 96} : roles_of(config, columns);
+}
+constexpr bool have_registers() {
+  for (const ConfigRow& row : config_table)
+    for (const int columns : {8, 24, 32, 64, most_columns})
+      if (has_columns(row.config, columns) &&
+          !(has_registers(roles_of(row.config, columns)) && has_registers(program_roles_of(row.config, columns, 2))))
+        return false;
+  return true;
+}
+static_assert(have_registers());
+
+inline constexpr WarpRoles epilogue_warpgroup_roles = roles_of(configs::handed_over);
+// More of shared memory than configs::folded takes.
+constexpr int epilogue_warpgroup_bytes(int columns) {
+  return (epilogue_warpgroup_roles.warps() - roles_of(configs::folded).warps()) * work_tile_bytes +
+         folded_buffers * folded_staged_bytes(columns);
+}
+// Whether kernels of register programs have registers for a whole tensor's elements and their addresses.
+CONVT_FN constexpr bool has_tensor_room(const Config& config, int columns) {
+  if (config.phases == Phases::sliding) return columns < 24;
+  return config.is_single() ? columns < most_columns : columns != 64 || !config.is_crowded();
+}
+// And for what a program keeps aside: statistics, the convolution's own results.
+CONVT_FN constexpr bool has_room(const Config& config, int columns) {
+  return config.is_single() || (has_tensor_room(config, columns) && (!config.is_paired() || columns != 64));
+}
+// Loads that a producer's thread has in flight.
+CONVT_FN constexpr int loads_of(const WarpRoles& roles) { return roles.producer_registers < 80 ? 16 : 32; }
+// The same of kernels of register programs, some of whose producers have a register too few.
+constexpr int program_loads_of(const Config& config, int columns, int element) {
+  const int all = loads_of(program_roles_of(config, columns, element));
+  const bool fewer = config.is_crowded() || (config.is_single() && columns == most_columns);
+  return fewer && all < 32 ? 8 : fewer && columns == most_columns ? 16 : all;
+}
+// Of shared memory: the offsets of consumers' outputs, by warp and by thread, two at most.
+constexpr int offset_bytes_of(const Config& config, int columns) {
+  return config.keeps_offsets() ? warp_offset_bytes + roles_of(config, columns).consumer_warps() * vector_round : 0;
+}
+static_assert(roles_of(configs::folded).consumer_warps() * static_cast<int>(sizeof(std::int64_t)) <= warp_offset_bytes);
+// pipeline/shared_memory.cuh: many_vectors()
+static_assert(epilogue_warpgroup_roles.consumer_warps() == group_warps * group_warps);
+static_assert(vector_round == warp_threads * 2 * static_cast<int>(sizeof(std::int64_t)));
+
+// Whether kernels multiply floats as f16 in place of tf32, but for chains in strips: fewer would be kernels for few
+// cases, in which loads and stores take longer than products.
+constexpr bool can_use_f16(int columns) { return columns >= 24; }
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// GELU of accumulators, as accurate as the results' dtype can show.
+#pragma once
+
+#include "cuda/sm90/epilogue/gelu_fit.hpp"
+#include "cuda/sm90/instructions.cuh"
+#include "epilogue/value.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// From h = x/2 to x Phi(x) = h + |h| erf(|x| / sqrt(2)), in degree + 3 instructions. Like 0.5 x (1 + erf), it makes NaN
+// of -Inf. With h = s x/2 and q of |x|/2 in terms of |h|, it makes s x Phi(x).
+// Several at once, step by step: a warp has few neighbours to hide its latencies.
+template <int degree, int count>
+__device__ void apply_gelu(const float* fit, float* h) {
+  float q[count];
+#pragma unroll
+  for (int i = 0; i < count; ++i) q[i] = fit[0];
+#pragma unroll
+  for (int k = 1; k <= degree; ++k)
+#pragma unroll
+    for (int i = 0; i < count; ++i) q[i] = fmaf(q[i], fabsf(h[i]), fit[k]);
+#pragma unroll
+  for (int i = 0; i < count; ++i) h[i] = fmaf(fabsf(h[i]), 1.0f - power_of_two(q[i]), h[i]);
+}
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/sm90/host/convolver.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <span>
+#include <utility>
+
+#include "base/division.hpp"
+#include "base/error.hpp"
+#include "cuda/sm90/host/make_program.hpp"
+#include "cuda/sm90/host/register_epilogue.hpp"
+#include "cuda/sm90/host/tables.hpp"
+#include "cuda/sm90/kernel/launchers.hpp"
+#include "cuda/sm90/loader/pack.hpp"
+#include "plan/algebra.hpp"
+
+namespace convt::core::cuda::sm90 {
+namespace {
+
+// Whether there is an epilogue warpgroup for this fold.
+bool has_epilogue_warpgroup(const ConvParams& p, int columns) {
+  return has_columns(configs::handed_over, columns) &&
+         (p.fold.mode == Fold::sum_of_norm_without_affine || p.fold.mode == Fold::max_of_sums) &&
+         (p.variant == MainloopVariant::two_steps_resident || p.variant == MainloopVariant::four_steps_resident);
+}
+
+class TiledConvolver : public HopperConvolver {
+ public:
+  TiledConvolver(std::shared_ptr<const Program> program, const DeviceProperties& device, const Choice& choice)
+      : program_(std::move(program)), device_(device), choice_(choice), g_(choice_.geometry) {
+    only_slides_ = choice_.preferred.config == configs::sliding && all_in_registers();
+  }
+
+  std::int64_t mixed_channels() const override { return g_.columns; }
+  bool keeps_conv(std::size_t begin, std::size_t end) const override {
+    // A strip cannot keep it: all jobs must be register programs, on all their tiles.
+    const auto can = [&](const Tile& tile) { return tile.rejection.empty() && has_room(tile.config, g_.columns); };
+    return begin == 0 && end == program_->steps.size() && all_in_registers() && can(choice_.preferred) &&
+           can(choice_.plain);
+  }
+  std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const override;
+  Blocks blocks(const Axes&) const override { return {1.0 * g_.bands, 1.0 * g_.bands}; }
+  double seconds(std::int64_t images, const Axes& box, bool pools) const override {
+    return seconds_of(g_, pools ? choice_.folded : choice_.preferred, images, box, device_);
+  }
+  std::string explain(bool pools) const override;
+  double packed_bytes() const override {
+    const bool both = choice_.preferred.config == configs::sliding && !only_slides_;
+    return (static_cast<double>(header()) + weight_bytes()) * (both ? 2 : 1) + scales_bytes();
+  }
+  void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override;
+  bool steps_run_in_registers(std::size_t begin, std::size_t end) const override {
+    return register_steps(begin, end) == end - begin || program_steps(begin, end);
+  }
+  bool runs_in_registers(const ConvJob& job) const override;
+  void convolve(const ConvJob& job, FallbackLink& link) const override;
+  std::int64_t most_work_tiles() const override;
+  Flags packed_flags(const ConvJob& job) const override { return packed_flags(packed_of(job, tile_for(job))); }
+
+ private:
+  static std::size_t rounded(std::size_t bytes) { return (bytes + packed_header - 1) / packed_header * packed_header; }
+  int pieces() const { return static_cast<int>(ceil_div(g_.columns * g_.tap_count(), packed_rows)); }
+  // The packed kernel: flags of weights, by piece; shifts of taps; weights.
+  std::size_t shifts_at() const { return rounded(static_cast<std::size_t>(g_.bands * g_.chunks * pieces())); }
+  std::size_t header() const {
+    return shifts_at() + rounded(3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count()));
+  }
+  double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
+  // tf32-as-f16, after the packed kernel: the filters' scales and their inverses.
+  bool scales_filters() const { return g_.tf32_as_f16() && !begins_with_norm(*program_); }
+  double scales_bytes() const { return scales_filters() ? 2.0 * sizeof(float) * g_.out_channels : 0; }
+  std::size_t scales_at() const { return static_cast<std::size_t>(packed_bytes() - scales_bytes()); }
+  // Weights with joined taps follow those of other tiles.
+  std::size_t joined_at() const { return only_slides_ ? 0 : header() + static_cast<std::size_t>(weight_bytes()); }
+  const std::byte* packed_of(const ConvJob& job, const Tile& tile) const {
+    return job.packed + (tile.config == configs::sliding ? joined_at() : 0);
+  }
+  Flags packed_flags(const std::byte* packed) const { return {packed, flag_loads(g_.bands * g_.chunks * pieces())}; }
+  bool are_short(const ConvJob& job) const;
+  bool runs_program(const ConvJob& job) const;
+  bool must_be_plain(const ConvJob& job, const RegisterProgram* program) const;
+  const Tile& tile_for(const ConvJob& job) const;
+  void pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream, bool early) const;
+  bool folds(const Step& step) const;
+  std::size_t register_steps(std::size_t begin,
+                             std::size_t end) const;  // how many of the program's steps make a register epilogue
+  // Whether the program's steps make a register program.
+  bool program_steps(std::size_t begin, std::size_t end) const {
+    return has_program(std::span(program_->steps).subspan(begin, end - begin), g_.bands == 1);
+  }
+  bool takes_tensors(std::size_t begin, std::size_t end) const {
+    return std::any_of(program_->steps.begin() + static_cast<std::ptrdiff_t>(begin),
+                       program_->steps.begin() + static_cast<std::ptrdiff_t>(end),
+                       [](const Step& step) { return takes_tensor(step); });
+  }
+  // Whether all of the program runs in registers: every launch then has all of it, and stores to the output.
+  bool all_in_registers() const {
+    const std::size_t count = program_->steps.size();
+    const Descriptor& asked = *program_->asked;
+    return steps_run_in_registers(0, count) && asked.output.channels == g_.out_channels && !takes_tensors(0, count) &&
+           has_near_results(strides_of(asked.output_layout, asked.output, asked.output_within),
+                            program_->convolution.stride);
+  }
+  // programmed: the chain is a register program.
+  void prepare_epilogue(const ConvJob& job, const Tile& tile, bool programmed, ConvParams& p) const;
+  void set_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const;
+  void set_tile(const Tile& tile, ConvParams& p) const;
+  void pass_on(const Tile& tile, const Launch& how, ConvParams& p, FallbackLink& link) const;
+
+  std::shared_ptr<const Program> program_;
+  DeviceProperties device_;
+  Choice choice_;
+  const Geometry& g_;
+  bool only_slides_ = false;  // no launch uses other weights
+};
+
+std::string TiledConvolver::explain(bool pools) const {
+  const Tile& t = pools ? choice_.folded : choice_.preferred;
+  const convt_dtype dtype = program_->asked->dtype;
+  return fmt::format(
+      "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
+      g_.tf32_as_f16()     ? "f16 in place of tf32"
+      : dtype == CONVT_F32 ? "tf32"
+      : dtype == CONVT_F16 ? "f16"
+                           : "bf16",
+      g_.columns, t.print(), t.halo_stage_bytes >> 10, t.halo_stages,
+      t.resident || volume(program_->convolution.stride) == 1 ? "" : " (again for each phase)",
+      t.weight_stage_tiles * g_.columns * (t.config == configs::sliding ? joined_taps : 1) * g_.row_bytes >> 10,
+      t.weight_stages);
+}
+
+// A pool whose windows are the phases of a position.
+bool TiledConvolver::folds(const Step& step) const {
+  const Op* const op = std::get_if<Op>(&step.what);
+  const Convolution& c = program_->convolution;
+  if (op == nullptr || !has_columns(configs::folded, g_.columns) || !choice_.folded.rejection.empty() ||
+      volume(c.stride) == 1)
+    return false;
+  return std::visit(
+      [&]<class T>(const T& pool) {
+        if constexpr (std::is_same_v<T, ops::MaxPool> || std::is_same_v<T, ops::AvgPool>) {
+          const auto [size, stride, padding] = windows_of(pool, step.in);
+          bool whole = size == c.stride && stride == c.stride && padding == Axes{0, 0, 0};
+          for (std::size_t a = 0; a < 3; ++a) whole &= step.out.space[a] * size[a] <= step.in.space[a];
+          for (const convt_layout layout : {CONVT_CHANNELS_FIRST, CONVT_CHANNELS_LAST})
+            whole &= has_near_results(strides_of(layout, step.out), {1, 1, 1});
+          return whole;
+        }
+        return false;
+      },
+      *op);
+}
+
+std::size_t TiledConvolver::register_steps(std::size_t begin, std::size_t end) const {
+  EpilogueOrder order;
+  for (std::size_t i = begin; i < end; ++i) {
+    const Part part = part_of(program_->steps[i]);
+    const bool mixes_bands = part == Part::norm && g_.bands > 1;
+    if (mixes_bands || order.take(part) == EpilogueOrder::nowhere) return i - begin;
+  }
+  return end - begin;
+}
+
+std::optional<std::size_t> TiledConvolver::pools(std::size_t begin, std::size_t pool, std::size_t end) const {
+  if (!folds(program_->steps[pool]) || register_steps(begin, pool) != pool - begin) return std::nullopt;
+  return register_steps(pool + 1, end);
+}
+
+void TiledConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream, bool early) const {
+  p.nonfinite = reinterpret_cast<unsigned char*>(packed);
+  p.shifts = reinterpret_cast<int*>(packed + shifts_at());
+  p.weights = packed + header();
+  p.joined = tile.config == configs::sliding ? joined_taps : 1;
+  p.taps = g_.tap_count() / p.joined;
+  p.pieces = pieces();
+  for (std::size_t a = 0; a < 3; ++a) {
+    const TapAxis& axis = g_.taps[tile.order[a]];
+    p.extent[a] = static_cast<int>(axis.kernel);
+    for (int r = 0; r < axis.stride; ++r) {
+      const PhaseTaps t = axis.taps(r);
+      const auto narrow = [](std::int64_t value) { return static_cast<int>(value); };
+      p.phases[a][r] = {narrow(t.count), narrow(t.first), narrow(t.step), narrow(t.first_shift), narrow(t.shift_step)};
+    }
+  }
+  if (p.joined > 1) p.extent[0] = p.phases[0][0].count = 1;
+  launch_pack(p, program_->asked->dtype, stream, early);
+}
+
+void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype, void* packed, cudaStream_t stream,
+                          bool early) const {
+  assert(dtype == program_->asked->dtype);
+  PackParams p;
+  p.kernel = kernel;
+  p.tf32_as_f16 = g_.tf32_as_f16();
+  p.in_channels = g_.in_channels;
+  p.out_channels = g_.out_channels;
+  p.band = g_.columns;
+  p.bands = g_.bands;
+  p.row_bytes = g_.row_bytes;
+  p.chunks = g_.chunks;
+  auto* const to = static_cast<std::byte*>(packed);
+  p.scale = g_.tf32_as_f16() ? common_scale : 1;
+  if (scales_filters()) {
+    auto* const scales = reinterpret_cast<float*>(to + scales_at());
+    launch_scale({static_cast<const float*>(kernel), scales, g_.in_channels, g_.out_channels, g_.tap_count()}, stream,
+                 early);
+    p.scales = scales;
+    early = true;
+  }
+  if (!only_slides_) pack_as(choice_.strip, p, to, stream, early);
+  if (choice_.preferred.config == configs::sliding)
+    pack_as(choice_.preferred, p, to + joined_at(), stream, early || !only_slides_);
+}
+
+void TiledConvolver::set_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const {
+  const Descriptor& asked = *program_->asked;
+  const Strides in = strides_of(asked.input_layout, asked.input);
+  const std::array<std::int64_t, 3> steps{in.d, in.h, in.w};
+  std::int64_t from = job.slab.images.begin * in.n;
+  for (std::size_t a = 0; a < 3; ++a) {
+    const std::size_t own = tile.order[a];
+    ConvAxis& axis = p.axis[a];
+    const std::int64_t stride = g_.taps[own].stride;
+    const Lead lead = lead_of(job.slab.box.origin[own], g_.padding[own], stride);
+    axis.taps = g_.taps[own];
+    axis.stride = static_cast<int>(stride);
+    axis.lead = static_cast<int>(lead.phase);
+    axis.size = static_cast<int>(job.slab.box.size[own]);
+    const bool slides = tile.config == configs::sliding && a == 0;
+    axis.tile = slides ? axis.size : tile.size[a];
+    axis.tiles = (axis.size - 1) / (axis.tile * axis.stride) + 1;
+    const Reach reach = reach_of(axis.taps, lead.phase);
+    axis.halo = slides ? 1 : static_cast<int>(tile.size[a] + reach.last - reach.first);
+    axis.first = static_cast<int>(reach.first);
+    axis.lowest = clamp_inside(-lead.position);
+    axis.inputs = std::max(clamp_inside(program_->convolution.input[own] - lead.position) - axis.lowest, 0);
+    axis.step = steps[own];
+    from += lead.position * axis.step;
+  }
+  p.input = static_cast<const std::byte*>(job.input) + from * g_.element;
+  p.any_pixel = job.input;
+  p.image_step = in.n;
+  p.channel_step = in.c;
+  const int unit = 16 / g_.operand;
+  p.units = in.c == 1 && g_.in_channels % unit == 0 && reinterpret_cast<std::uintptr_t>(job.input) % 16 == 0;
+  p.pairs = g_.element == 2 && in.w == 1 && in.h % 2 == 0 && in.c % 2 == 0 &&
+            reinterpret_cast<std::uintptr_t>(job.input) % 4 == 0;
+}
+
+void TiledConvolver::set_tile(const Tile& tile, ConvParams& p) const {
+  const auto [depth, height, width] = tile.m_tiles;
+  p.m_tiles = depth * height * width;
+  const bool duplicated = tile.config == configs::quads;
+  const int half = duplicated_line(p.axis[2].halo), line = duplicated ? 2 * half : p.axis[2].halo;
+  const int plane = p.axis[1].halo * line, units = g_.row_bytes / 16;
+  p.line_rows = line;
+  if (tile.run) p.run = (1 << 16) / line + 1;
+  for (int b = 0; b < p.m_tiles; ++b) {
+    if (tile.run) {
+      p.m_tile_offset[b] = b * tile.config.positions() * units;
+      continue;
+    }
+    const std::array<int, 3> at{b / (height * width), b / width % height, b % width};
+    int row = 0;
+    for (std::size_t a = 0; a < 3; ++a) {
+      p.origin[b][a] = at[a] * (tile.size[a] / tile.m_tiles[a]);
+      row = row * (a == 2 ? line : p.axis[a].halo) + p.origin[b][a];
+    }
+    p.m_tile_offset[b] = row * units;
+  }
+  for (std::size_t a = 0; a < 3; ++a) p.m_tile_size[a] = tile.size[a] / tile.m_tiles[a];
+  p.group_step[tile.group_axis] = tile.group_axis == 2 ? 8 : 1;
+  p.halo_rows = p.axis[0].halo * p.axis[1].halo * p.axis[2].halo;
+  for (int i = 0; i < 3; ++i) p.parts[i] = Divisor(i == 0 ? p.axis[2].halo : (p.axis[2].halo + i) / 2);
+  p.plane_lines = Divisor(p.axis[1].halo);
+  p.halo_stages = tile.halo_stages;
+  p.halo_stage_bytes = tile.halo_stage_bytes;
+  p.halo_stage_units = tile.halo_stage_bytes / 16;
+  // In the duplicated halo, a row of the operand is a pixel and its neighbour, which belongs to another position.
+  const int group_rows = duplicated ? half : tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
+  p.input_layout = operand_layout(group_rows * g_.row_bytes, duplicated ? 2 * g_.row_bytes : g_.row_bytes);
+  p.weight_layout = operand_layout(8 * g_.row_bytes, g_.row_bytes);
+  p.weight_stages = tile.weight_stages;
+  p.weight_stage_tiles = tile.weight_stage_tiles;
+  p.resident = tile.resident;
+  p.all_weights = tile.all_weights;
+}
+
+bool TiledConvolver::runs_in_registers(const ConvJob& job) const {
+  return has_near_results(job.to.step, job.pool == nullptr ? program_->convolution.stride : Axes{1, 1, 1}) &&
+         (are_short(job) || runs_program(job));
+}
+// Whether the chain is a register program that kernels of its tile run.
+bool TiledConvolver::runs_program(const ConvJob& job) const {
+  RegisterProgram program;
+  if (job.pool != nullptr || !make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, program)) return false;
+  const Tile& tile = must_be_plain(job, &program) ? choice_.plain : choice_.preferred;
+  const bool keeps = program.pass_count > 1 || program.codes[0] == RegisterProgram::keep;
+  return tile.rejection.empty() && (!keeps || has_room(tile.config, g_.columns)) &&
+         (program.pass_count == 1 || tile.config != configs::swapped) &&
+         (!loads_tensors(program) || has_tensor_room(tile.config, g_.columns));
+}
+// Whether the chains are register epilogues.
+bool TiledConvolver::are_short(const ConvJob& job) const {
+  RegisterEpilogue before, after;
+  return match_epilogue(job.chain, g_.out_channels, before) && match_epilogue(job.behind, g_.out_channels, after);
+}
+
+const Tile& TiledConvolver::tile_for(const ConvJob& job) const {
+  if (job.pool != nullptr) return choice_.folded;
+  if (!runs_in_registers(job)) return choice_.strip;
+  RegisterProgram program;
+  const bool programmed = !are_short(job) && make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, program);
+  return must_be_plain(job, programmed ? &program : nullptr) ? choice_.plain : choice_.preferred;
+}
+// Whether the preferred tile cannot store these results. program: null if the chain is a register epilogue.
+bool TiledConvolver::must_be_plain(const ConvJob& job, const RegisterProgram* program) const {
+  const convt_dtype dtype = program_->asked->dtype;
+  const auto width = static_cast<int>(job.slab.box.size[2]);
+  const Config& config = choice_.preferred.config;
+  const bool along_w = config == configs::swapped || config == configs::rows;
+  const bool reduces = program != nullptr && program->channels != g_.out_channels;
+  const bool tensors = program != nullptr && loads_tensors(*program);
+  return (along_w && (job.to.dtype != dtype || job.to.step.w != 1)) ||
+         (config == configs::swapped && !has_near_ends(job.to.step, choice_.preferred.size)) ||
+         (config == configs::quads && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width) ||
+                                       (job.to.dtype != dtype && program != nullptr))) ||
+         (tensors && !has_tensor_room(config, g_.columns)) ||
+         (program != nullptr && config == configs::rows &&
+          !has_kernel(configs::rows, g_.columns, g_.operand, g_.element, true)) ||
+         (reduces && (along_w || config == configs::quads ||
+                      config == configs::sliding));  // their stores expect the convolution's channels
+}
+
+void TiledConvolver::prepare_epilogue(const ConvJob& job, const Tile& tile, bool programmed, ConvParams& p) const {
+  const float* const undo =
+      scales_filters() ? reinterpret_cast<const float*>(job.packed + scales_at()) + g_.out_channels : nullptr;
+  if (programmed) {
+    make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, p.program);
+    if (g_.tf32_as_f16()) undo_scales(undo != nullptr, p.program);
+    p.undo = undo;
+    return;
+  }
+  if (tile.config != configs::strip) {
+    match_epilogue(job.chain, g_.out_channels, p.epilogue);
+    match_epilogue(job.behind, g_.out_channels, p.after_fold);
+  }
+  if (g_.tf32_as_f16()) undo_scales(job, undo, p);
+  prepare_epilogues(job, program_->asked->dtype, volume(program_->convolution.stride), g_.out_channels == g_.columns,
+                    p);
+}
+
+void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {
+  ConvParams p;
+  const convt_dtype dtype = program_->asked->dtype;
+  const Tile& tile = tile_for(job);
+  assert(tile.config != configs::strip || !only_slides_);
+  const bool programmed = tile.config != configs::strip && !are_short(job);
+  prepare_epilogue(job, tile, programmed, p);
+  set_axes(job, tile, p);
+  set_tile(tile, p);
+  const std::byte* const packed = packed_of(job, tile);
+  p.nonfinite = packed_flags(packed);
+  p.weight_guard = link.weight_guard;
+  p.shifts = reinterpret_cast<const int*>(packed + shifts_at());
+  p.weights = packed + header();
+  p.taps = g_.tap_count() / (tile.config == configs::sliding ? joined_taps : 1);
+  p.in_channels = g_.in_channels;
+  p.out_channels = g_.out_channels;
+  p.row_bytes = g_.row_bytes;
+  p.chunks = g_.chunks;
+  p.steps = g_.row_bytes / step_bytes;
+  p.last_steps = g_.last_steps;
+  p.weight_stage_units = tile.weight_stage_tiles * g_.columns * g_.row_bytes / 16;
+  p.tile_units = g_.columns * (tile.config == configs::sliding ? joined_taps : 1) * g_.row_bytes / 16;
+  const auto groups = [&](int steps) { return (steps * step_bytes / g_.operand / group_channels + 1) / 2; };
+  p.groups = groups(g_.row_bytes / step_bytes);
+  p.last_groups = groups(g_.last_steps);
+  p.plane_groups = (g_.chunks - 1) * p.groups + p.last_groups;
+  p.bands = g_.bands;
+  p.work_tiles =
+      static_cast<int>(job.slab.images.size()) * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles * p.bands;
+  p.paired = tile.config == configs::swapped
+                 ? are_pairs(job.to, p.axis[2].size) && (!tile.run || p.axis[2].halo % 2 == 0)
+                 : is_paired(job.to, p.axis[2], programmed ? p.program.channels : g_.out_channels);
+  p.vectors = tile.config == configs::folded && job.to.dtype == dtype && has_vectors(job.to, p.axis[2], g_);
+  p.to = job.to;
+  if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);
+  p.results = result_steps(p, job.pool != nullptr, g_.columns);
+  p.missing = missing_everywhere(p);
+  p.chain = job.chain;
+  fill_phases(p, tile.config == configs::sliding);
+  const bool few = p.work_tiles < most_split_rounds * device_.multiprocessors;
+  const std::int64_t partials = split_work_tiles(p, few && tile.config.splits());
+  const std::int64_t parts = tile.config == configs::sliding ? std::int64_t{p.work_tiles} * p.axis[0].size : partials;
+  const auto grid = static_cast<int>(std::min<std::int64_t>(parts, device_.multiprocessors));
+  if (tile.config != configs::sliding && tile.config != configs::k_heavy) list_taps(p, tile.config.joint());
+  // Rotation avoids that each block has the same tile of every row.
+  const bool same = p.axis[2].tiles > 1 && grid % (p.axis[2].tiles * p.bands) == 0;
+  assign_work_tiles(p, grid, tile.config == configs::swapped && same);
+  Config config = tile.config;
+  int shared = tile.shared;
+  if (has_epilogue_warpgroup(p, g_.columns) && shared + epilogue_warpgroup_bytes(g_.columns) <= most_shared &&
+      list_folded_taps(p)) {
+    config = configs::handed_over;
+    shared += epilogue_warpgroup_bytes(g_.columns);
+  }
+  const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(shared), job.early};
+  const auto run = g_.tf32_as_f16()     ? (programmed ? launch_program_tf32_as_f16 : launch_conv_tf32_as_f16)
+                   : dtype == CONVT_F32 ? (programmed ? launch_program_tf32 : launch_conv_tf32)
+                   : dtype == CONVT_F16 ? (programmed ? launch_program_f16 : launch_conv_f16)
+                                        : (programmed ? launch_program_bf16 : launch_conv_bf16);
+  pass_on(tile, how, p, link);
+  run(config, g_.columns, p, how);
+}
+
+// The first kernel leaves its assignment for the fallback kernel, which takes it.
+void TiledConvolver::pass_on(const Tile& tile, const Launch& how, ConvParams& p, FallbackLink& link) const {
+  if (link.range_flags == nullptr) return;
+  if (!g_.tf32_as_f16()) {
+    p.fallback.first = link.assignment;
+    for (std::size_t a = 0; a < 3; ++a)
+      p.fallback.first.axis[a] = static_cast<int>(std::ranges::find(tile.order, link.order[a]) - tile.order.begin());
+    p.fallback.list = link.list;
+    p.fallback.pitch = most_rounds(p.work_tiles, p.grid) + list_header;
+    constexpr int most_threads = 1024;  // of a block
+    const auto shared = static_cast<int>(how.shared);
+    p.fallback.most_work_tiles = (shared - most_threads * static_cast<int>(sizeof(int)) - 64) * 8;
+    return;
+  }
+  link.order = tile.order;
+  p.range_flags = link.range_flags;
+  link.assignment = assignment_of(p, tile.config == configs::sliding);
+}
+
+std::int64_t TiledConvolver::most_work_tiles() const {
+  std::int64_t most = 1;
+  for (const Tile* tile : {&choice_.preferred, &choice_.plain, &choice_.folded, &choice_.strip}) {
+    if (!tile->rejection.empty()) continue;
+    std::int64_t work_tiles = capped_product({program_->asked->input.batch, g_.bands});
+    for (std::size_t a = 0; a < 3; ++a) {
+      const std::size_t own = tile->order[a];
+      if (tile->config == configs::sliding && a == 0) continue;
+      work_tiles = capped_product(
+          {work_tiles, ceil_div(program_->convolution.output[own], tile->size[a] * g_.taps[own].stride)});
+    }
+    most = std::max(most, work_tiles);
+  }
+  return most;
+}
+
+}  // namespace
+
+std::shared_ptr<const HopperConvolver> make_convolver(std::shared_ptr<const Program> program,
+                                                      const DeviceProperties& device, const Choice& choice) {
+  return std::make_shared<const TiledConvolver>(std::move(program), device, choice);
+}
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+
+#include "cuda/schedule/convolver.hpp"
+#include "cuda/sm90/host/outputs.hpp"
+#include "cuda/sm90/host/tiles.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// The tiles of a plan: the preferred one for chains that run in registers; a plain one for results that the preferred
+// tile cannot store, for their dtype, layout or distances; one for folded pools; one for all other chains.
+struct Choice {
+  Geometry geometry;
+  Tile preferred, plain, folded, strip;
+};
+
+// What the first kernel (tf32-as-f16) leaves for the fallback kernel (scheduler/fallback.cuh).
+struct FallbackLink {
+  Flags weight_guard;                         // ConvParams::weight_guard
+  unsigned char* range_flags = nullptr;       // written by the first kernel
+  int* list = nullptr;                        // written by the fallback kernel
+  TileAssignment assignment{};                // of the first kernel
+  std::array<std::size_t, 3> order{0, 1, 2};  // of its axes
+};
+class HopperConvolver : public Convolver {
+ public:
+  // Whether all of a chain runs in registers: of steps [begin, end), or of a job.
+  virtual bool steps_run_in_registers(std::size_t begin, std::size_t end) const = 0;
+  virtual bool runs_in_registers(const ConvJob& job) const = 0;
+  virtual void convolve(const ConvJob& job, FallbackLink& link) const = 0;
+  void convolve(const ConvJob& job) const override {
+    FallbackLink none;
+    convolve(job, none);
+  }
+  // An upper bound of the work tiles of a launch.
+  virtual std::int64_t most_work_tiles() const = 0;
+  // The flags of weights, of the last packed tensor.
+  virtual Flags packed_flags(const ConvJob& job) const = 0;
+};
+
+std::shared_ptr<const HopperConvolver> make_convolver(std::shared_ptr<const Program> program,
+                                                      const DeviceProperties& device, const Choice& choice);
+// tf32-as-f16 with its fallback.
+std::shared_ptr<const Convolver> make_tf32_as_f16_convolver(std::shared_ptr<const Program> program,
+                                                            std::shared_ptr<const HopperConvolver> first,
+                                                            std::shared_ptr<const HopperConvolver> second,
+                                                            const DeviceProperties& device);
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which chains are register programs, and how they are made.
+#pragma once
+
+#include <span>
+
+#include "cuda/schedule/convolver.hpp"
+#include "cuda/sm90/config/program.hpp"
+#include "plan/passes.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// Whether these steps after the convolution make a register program. together: a warpgroup has all channels.
+bool has_program(std::span<const Step> steps, bool together);
+
+// Whether a step takes a whole tensor.
+bool takes_tensor(const Step& step);
+// Whether the steps make a program that keeps statistics or the convolution's own results in registers beside the
+// accumulators.
+bool keeps_aside(std::span<const Step> steps, bool together);
+
+// Makes the program of a chain whose results go to `results`; false if it has none. channels: of the convolution.
+bool make_program(const Chain& chain, const View& results, int channels, bool together, RegisterProgram& to);
+
+// Whether some step takes a whole tensor.
+bool loads_tensors(const RegisterProgram& program);
+
+// tf32-as-f16: inserts the step that undoes the filters' scale. by_channel: by ConvParams::undo; else all filters have
+// common_scale.
+void undo_scales(bool by_channel, RegisterProgram& program);
+
+// The steps after a convolution, up to a pool; and their cost in clocks of a multiprocessor for each value, unless they
+// are a register epilogue.
+std::span<const Step> chain_of(const Program& program, const Pass& pass);
+double chain_clocks_of(std::span<const Step> steps, bool together);
+
+}  // namespace convt::core::cuda::sm90

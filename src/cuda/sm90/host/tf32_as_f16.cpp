@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <utility>
+
+#include "cuda/sm90/host/convolver.hpp"
+
+namespace convt::core::cuda::sm90 {
+namespace {
+
+// The cost of a fallback kernel that finds nothing to do, and the rate of packing for it in bytes per second. f16 saves
+// more than predicted (docs/hopper-notes.md): of 48 cases over 60 us, 44 were faster, by up to 66 %, and four slower,
+// by 1 to 5 %.
+constexpr double fallback_seconds = 4e-6, pack_rate = 4e12, saved = 0.9;
+
+class Tf32AsF16Convolver : public Convolver {
+ public:
+  Tf32AsF16Convolver(std::shared_ptr<const Program> program, std::shared_ptr<const HopperConvolver> first,
+                     std::shared_ptr<const HopperConvolver> second, const DeviceProperties& device)
+      : program_(std::move(program)), first_(std::move(first)), second_(std::move(second)), device_(device) {}
+
+  std::int64_t mixed_channels() const override { return second_->mixed_channels(); }
+  std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const override {
+    const auto taken = first_->pools(begin, pool, end);
+    return taken == second_->pools(begin, pool, end) ? taken : std::nullopt;
+  }
+  bool keeps_conv(std::size_t begin, std::size_t end) const override {
+    return first_->keeps_conv(begin, end) && second_->keeps_conv(begin, end);
+  }
+  Blocks blocks(const Axes& box) const override { return first_->blocks(box); }
+  double seconds(std::int64_t images, const Axes& box, bool pools) const override {
+    return saved * first_->seconds(images, box, pools) + fallback_seconds + second_->packed_bytes() / pack_rate;
+  }
+  std::string why_not(std::size_t begin, std::size_t end) const override {
+    return first_->steps_run_in_registers(begin, end) ? "" : "its chain runs in strips, behind tf32";
+  }
+  std::string explain(bool pools) const override { return first_->explain(pools); }
+
+  double packed_bytes() const override { return second_at() + second_->packed_bytes(); }
+  void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override {
+    first_->pack(kernel, dtype, packed, stream, early);
+    second_->pack(kernel, dtype, static_cast<std::byte*>(packed) + static_cast<std::size_t>(second_at()), stream, true);
+  }
+  // Scratch memory: flags of the first kernel's blocks, then lists of the fallback kernel's work tiles.
+  double scratch_bytes() const override {
+    return static_cast<double>(lists_at()) + sizeof(int) * (static_cast<double>(second_->most_work_tiles()) +
+                                                            device_.multiprocessors * (list_header + 4.0));
+  }
+  void convolve(const ConvJob& job) const override;
+
+ private:
+  std::size_t lists_at() const {
+    return std::size_t{16} * static_cast<std::size_t>(flag_loads(device_.multiprocessors));
+  }
+  // The offset of the fallback kernel's packed weights.
+  double second_at() const { return std::ceil(first_->packed_bytes() / packed_header) * packed_header; }
+
+  std::shared_ptr<const Program> program_;
+  std::shared_ptr<const HopperConvolver> first_, second_;
+  DeviceProperties device_;
+};
+
+void Tf32AsF16Convolver::convolve(const ConvJob& job) const {
+  ConvJob again = job;
+  again.packed += static_cast<std::size_t>(second_at());
+  if (!first_->runs_in_registers(job)) return second_->convolve(again);
+  again.early = true;  // it waits for the first kernel
+  FallbackLink link{.weight_guard = first_->packed_flags(job),
+                    .range_flags = reinterpret_cast<unsigned char*>(job.scratch),
+                    .list = reinterpret_cast<int*>(job.scratch + lists_at())};
+  first_->convolve(job, link);
+  second_->convolve(again, link);
+}
+
+}  // namespace
+
+std::shared_ptr<const Convolver> make_tf32_as_f16_convolver(std::shared_ptr<const Program> program,
+                                                            std::shared_ptr<const HopperConvolver> first,
+                                                            std::shared_ptr<const HopperConvolver> second,
+                                                            const DeviceProperties& device) {
+  return std::make_shared<const Tf32AsF16Convolver>(std::move(program), std::move(first), std::move(second), device);
+}
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of a kernel know of it at compile time: the one place where a config's policies become types and
+// constants.
+#pragma once
+
+#include <type_traits>
+
+#include "cuda/sm90/config/config.hpp"
+#include "cuda/sm90/epilogue/strip.cuh"
+#include "cuda/sm90/epilogue/warpgroup.cuh"
+#include "cuda/sm90/loader/element.cuh"
+#include "cuda/sm90/operand.cuh"
+#include "cuda/sm90/store/direct.cuh"
+#include "cuda/sm90/store/quads.cuh"
+#include "cuda/sm90/store/rows.cuh"
+#include "cuda/sm90/store/swapped.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+// Program: ProgramEpilogue (epilogue/program.cuh) for kernels that run register programs, or void.
+template <class E, Format how, int n, Config which, class Program = void>
+struct KernelTraits {
+  using Element = E;
+  static constexpr Format format = how;
+  static constexpr bool tf32_as_f16 = sizeof(E) == sizeof(float) && how == Format::f16;
+  using Input = std::conditional_t<tf32_as_f16, Tf32AsF16, E>;
+  static constexpr bool lists_work = how == Format::tf32;  // it may be the fallback kernel: scheduler/fallback.cuh
+  using Epilogue = Program;
+  static constexpr bool programmed = !std::is_void_v<Program>;
+
+  static constexpr Config config = which;
+  static constexpr WarpRoles roles =
+      std::is_void_v<Program> ? roles_of(which, n) : program_roles_of(which, n, sizeof(E));
+  static constexpr int loads = std::is_void_v<Program> ? loads_of(roles) : program_loads_of(which, n, sizeof(E));
+  static constexpr int columns = n, m_tiles = which.m_tiles(n), joint = which.joint();
+  static constexpr int offset_bytes = offset_bytes_of(which, n);
+
+  static constexpr bool folds = which.phases == Phases::folded && which.store == Store::direct;
+  static constexpr bool slides = which.phases == Phases::sliding;
+  static constexpr bool k_heavy = which.warps == Warps::k_heavy;
+  static constexpr bool all_producers_fill = which.all_producers_fill();
+  static constexpr bool duplicated = which.loader == Loader::duplicated_halo;
+  static constexpr bool swapped = which.operands == Operands::swapped;
+  static constexpr int across = swapped ? swapped_positions : n;  // columns of a matrix instruction
+  static constexpr bool splits = which.splits(), rotates = which.scheduler == Scheduler::rotated;
+  static constexpr bool in_strip = which.store == Store::strip;
+  static constexpr bool hands_over = which.store == Store::handed_over;
+  using StorePolicy = typename StoreOf<which.store>::Policy;
+};
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packs weights in the layout of operands, in the order in which they are used.
+#include "cuda/sm90/loader/element.cuh"
+#include "cuda/sm90/loader/pack.hpp"
+
+namespace convt::core::cuda::sm90 {
+namespace {
+
+// The index of a tap's weight tile in a band's [phase][chunk][tap], and the tap's index among all taps; joined taps
+// aside.
+struct TapIndex {
+  int tile, tap;
+  int shift[3];
+};
+__device__ TapIndex index_of(const PackParams& p, int tap, int chunk) {
+  TapIndex found;
+  int inner = p.taps;  // taps of the inner axes
+  int first = 0, count = 1,
+      index = 0;  // the first tap of the tap's phase, its number of taps, the tap's index among them
+#pragma unroll
+  for (int a = 0; a < 3; ++a) {
+    inner /= p.extent[a];
+    const int along = tap / inner;
+    tap %= inner;
+    const int step = p.phases[a][0].step, i = along / step;  // the same for all phases that have taps: the first has
+    int r = 0, before = 0;                                   // taps of the phases before this one's
+    while (p.phases[a][r].count == 0 || p.phases[a][r].first != along - i * step) before += p.phases[a][r++].count;
+    const PackPhase& phase = p.phases[a][r];
+    first += count * before * inner;
+    count *= phase.count;
+    index = index * phase.count + i;
+    found.shift[a] = phase.first_shift + i * phase.shift_step;
+  }
+  found.tile = first * p.chunks + chunk * count + index;
+  found.tap = first + index;
+  return found;
+}
+
+// What a block packs: some rows of a band, one chunk of input channels.
+struct Piece {
+  int first, rows, chunk, band;
+
+  __device__ explicit Piece(const PackParams& p) {
+    const int block = blockIdx.x;
+    first = block % p.pieces * packed_rows;
+    rows = min(packed_rows, p.band * p.taps * p.joined - first);
+    chunk = block / p.pieces % p.chunks;
+    band = block / p.pieces / p.chunks;
+  }
+};
+
+// The index of a row among all rows of the band's tiles. Also writes the taps' shifts, once.
+__device__ int find_row(const PackParams& p, const Piece& piece, int row) {
+  const int all_taps = p.taps * p.joined, column = row / all_taps, tap = row % all_taps;
+  const TapIndex index = index_of(p, tap % p.taps, piece.chunk);
+  if (piece.band == 0 && piece.chunk == 0 && row < p.taps)
+    for (int a = 0; a < 3; ++a) p.shifts[index.tap * 3 + a] = index.shift[a];
+  return (index.tile * p.joined + tap / p.taps) * p.band + column;
+}
+
+// What sets a block's flag: weights that are not finite as operands,
+template <class E>
+__device__ bool is_finite(E weight) {
+  return isfinite(rounded_value(weight)) != 0;
+}
+__device__ inline bool is_finite(Tf32AsF16 weight) { return fabsf(weight.value) < beyond_f16; }
+// and rows of which f16 would lose digits. A warp sees each of 64 weights twice.
+template <class E>
+__device__ bool does_for_row(const E*) {
+  return true;
+}
+__device__ inline bool does_for_row(const Tf32AsF16* row) {
+  int few = 0, some = 0;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float size = fabsf(row[half * warp_threads + static_cast<int>(threadIdx.x) % warp_threads].value);
+    few += __popc(__ballot_sync(~0U, size > 0 && size < tiny));
+    some += __popc(__ballot_sync(~0U, size > 0));
+  }
+  return !loses_digits(few, some);
+}
+// tf32-as-f16 scales filters.
+template <class E>
+__device__ E scaled(E weight, float) {
+  return weight;
+}
+__device__ inline Tf32AsF16 scaled(Tf32AsF16 weight, float scale) { return {weight.value * scale}; }
+
+// Weights are read along rows, which are neighbours in the kernel's tensor, and written along input channels. Only the
+// scales come from the kernel launched just before.
+template <class E>
+__global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
+  constexpr int size = operand_bytes<E>, most_channels = 128 / size, unit = 16 / size;
+  constexpr int pitch = most_channels + 4 / static_cast<int>(sizeof(E));  // all banks are used
+  constexpr int loads = packed_rows * most_channels / block_threads;      // in flight at once
+  __shared__ E staged[packed_rows * pitch];
+  __shared__ int packed_row[packed_rows], nonfinite;
+  let_next_begin();
+  const Piece piece(p);
+  const int thread = threadIdx.x, own_row = thread % packed_rows, channels = p.row_bytes / size;
+  const std::int64_t each = static_cast<std::int64_t>(p.out_channels) * p.taps * p.joined;  // rows of an input channel
+  const std::int64_t from = static_cast<std::int64_t>(piece.band) * p.band * p.taps * p.joined + piece.first + own_row;
+  E weight[loads];
+#pragma unroll
+  for (int k = 0; k < loads; ++k) {
+    const int channel = thread / packed_rows + k * (block_threads / packed_rows), in = piece.chunk * channels + channel;
+    weight[k] = E{};
+    if (own_row < piece.rows && from < each && channel < channels && in < p.in_channels)
+      weight[k] = static_cast<const E*>(p.kernel)[in * each + from];
+  }
+  if (thread < piece.rows) packed_row[thread] = find_row(p, piece, piece.first + thread);
+  if (thread == 0) nonfinite = 0;
+  float scale = p.scale;
+  if (std::is_same_v<E, Tf32AsF16> && p.scales != nullptr) {
+    wait_for_kernel_before();
+    const int filter = piece.band * p.band + (piece.first + own_row) / (p.taps * p.joined);
+    if (filter < p.out_channels) scale = p.scales[filter];
+  }
+  __syncthreads();
+  bool finite = true;
+#pragma unroll
+  for (int k = 0; k < loads; ++k) {
+    weight[k] = scaled(weight[k], scale);
+    staged[own_row * pitch + thread / packed_rows + k * (block_threads / packed_rows)] = weight[k];
+    finite &= is_finite(weight[k]);
+  }
+  if (!finite) atomicOr(&nonfinite, 1);
+  __syncthreads();
+  for (int row = thread / warp_threads; row < packed_rows; row += block_threads / warp_threads)
+    if (!does_for_row(staged + row * pitch)) atomicOr(&nonfinite, 1);
+  const int units = p.row_bytes / 16, columns = p.joined * p.band;
+  auto* const to =
+      static_cast<uint4*>(p.weights) + static_cast<std::int64_t>(piece.band) * p.taps * p.chunks * columns * units;
+  for (int i = thread; i < piece.rows * units; i += block_threads) {
+    const int row = i / units, index = packed_row[row];
+    E values[unit];
+#pragma unroll
+    for (int k = 0; k < unit; ++k) values[k] = staged[row * pitch + i % units * unit + k];
+    to[static_cast<std::int64_t>(index) * units + swizzled_unit(index % columns, i % units, p.row_bytes)] =
+        rounded_vector(values);
+  }
+  __syncthreads();
+  const int own = blockIdx.x, last = static_cast<int>(gridDim.x) - 1;
+  if (thread == 0) p.nonfinite[own] = nonfinite != 0 ? 1 : 0;
+  if (own == last && own + 1 + thread < flag_loads(last + 1) * 16) p.nonfinite[own + 1 + thread] = 0;
+  wait_for_kernel_before();
+}
+
+}  // namespace
+
+void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream, bool early) {
+  const auto kernel = p.tf32_as_f16          ? pack_kernel<Tf32AsF16>
+                      : element == CONVT_F32 ? pack_kernel<float>
+                      : element == CONVT_F16 ? pack_kernel<convt_f16>
+                                             : pack_kernel<convt_bf16>;
+  launch(kernel, "the kernel that packs weights",
+         {static_cast<unsigned>(p.bands * p.chunks * p.pieces), stream, 0, early}, p);
+}
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that prepare weights, as host code sees them.
+#pragma once
+
+#include "cuda/common/launch.hpp"
+#include "cuda/sm90/config/params.hpp"
+
+namespace convt::core::cuda::sm90 {
+
+// early: Launch::early.
+void launch_scale(const ScaleParams& params, cudaStream_t stream, bool early);
+void launch_pack(const PackParams& params, convt_dtype element, cudaStream_t stream, bool early);
+
+}  // namespace convt::core::cuda::sm90

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// tf32-as-f16 and its range guard. Both formats have 11 significant bits, and tensor cores multiply f16 twice as fast.
+//
+// They differ in range. From 2^-14 to 65504 a float rounds to the same number in both (ties aside); a smaller one is
+// off by at most 2^-25. Packing scales filters and checks their weights. Here producers check the inputs that they
+// load: if one is too large, or many neighbours of one channel are too small, they set the flag of their block. The
+// fallback kernel (tf32) recomputes the work tiles of flagged blocks (scheduler/fallback.cuh).
+#pragma once
+
+#include "cuda/sm90/loader/element.cuh"
+#include "cuda/sm90/scheduler/fallback.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+// Magnitudes in the order of unsigned numbers, with 0 as the largest.
+__device__ inline unsigned order_of(float x) { return 2 * __float_as_uint(x) - 1; }
+inline constexpr unsigned order_of_zero = ~0U;
+inline constexpr unsigned order_of_tiny = 2 * ((127U - 15) << 23) - 1;  // 2 times its bits, less 1
+static_assert(tiny == 0x1p-15F);
+
+// Whether f16 suffices for some channels of a warp's pixels, `count` values in each lane. does(small, some): masks of
+// lanes with tiny values, and with values that are not 0. All threads of a warp call it.
+template <class Does>
+__device__ bool judge_lanes(const Tf32AsF16* x, int count, const Does& does) {
+  unsigned least = order_of_zero;
+#pragma unroll
+  for (int k = 0; k < count; ++k) least = min(least, order_of(x[k].value));
+  return does(__ballot_sync(~0U, least < order_of_tiny), __ballot_sync(~0U, least != order_of_zero));
+}
+// The rule for lanes with the same channels. few: there are no other pixels. Otherwise one or two tiny values prove
+// nothing: among millions of normal numbers, some short group has two.
+__device__ inline bool does_for_lanes(unsigned small, unsigned some, unsigned lanes, bool few) {
+  const int count = __popc(small & lanes);
+  return (count <= 2 && !few) || !loses_digits(count, __popc(some & lanes));
+}
+
+// The range guard of a producer thread.
+template <class E>
+struct RangeGuard {
+  static constexpr bool guards = false;
+  __device__ void add(const uint4&) {}
+  __device__ void end(const ConvParams&) {}
+  template <class X>
+  __device__ static bool has_small(const X*, int, bool) {
+    return false;
+  }
+  __device__ static bool is_asked(bool) { return false; }
+  template <class X>
+  __device__ static void judge_pixels(const ConvParams&, const X*, int, bool) {}
+  template <class X>
+  __device__ static void judge_units(const ConvParams&, const X*, int, bool) {}
+  template <class X>
+  __device__ static void judge_halves(const ConvParams&, const X*, bool, bool) {}
+};
+template <>
+struct RangeGuard<Tf32AsF16> {
+  static constexpr bool guards = true;
+  static constexpr int unit = 8;  // channels that are judged together
+
+  // Large values: add() takes what is stored as f16; end() checks the largest magnitude (amax) so far.
+  __device__ void add(const uint4& x) {
+    const unsigned pairs[] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+    for (const unsigned pair : pairs) greatest_ = greater_sizes(pair, greatest_);
+  }
+  __device__ void end(const ConvParams& p) {
+    const unsigned sizes = greatest_ & 0x7fff7fff;
+    if ((sizes & 0xffff) >= half_of_infinity || sizes >= half_of_infinity << 16) p.range_flags[blockIdx.x] = 1;
+    greatest_ = 0;  // not kept, to save registers
+  }
+  // Small values, checked as floats before they are stored: whether a lane with a pixel has a tiny value or a 0.
+  __device__ static bool has_small(const Tf32AsF16* x, int count, bool valid) {
+    float least = tiny;
+#pragma unroll
+    for (int k = 0; k < count; ++k) least = fminf(least, fabsf(x[k].value));
+    return valid && least < tiny;
+  }
+  // Whether some lane has; usually none. All threads of a warp call it.
+  __device__ static bool is_asked(bool small) { return __any_sync(~0U, small) != 0; }
+  // If so, the values are judged. Each lane has `count` channels of its own pixel, or zeros.
+  __device__ static void judge_pixels(const ConvParams& p, const Tf32AsF16* x, int count, bool few) {
+#pragma unroll
+    for (int c = 0; c < count; c += unit)
+      judge(p, x + c, [=](unsigned small, unsigned some) { return does_for_lanes(small, some, ~0U, few); });
+  }
+  // The same; each lane has one unit of the 4 or 8 of a pixel.
+  __device__ static void judge_units(const ConvParams& p, const Tf32AsF16* x, int units, bool valid) {
+    if (!is_asked(has_small(x, unit, valid))) return;
+    judge(p, x, [=, &p](unsigned small, unsigned some) {
+      const bool few = p.halo_rows * units <= warp_threads;
+      bool does = true;
+#pragma unroll 1
+      for (int u = 0; u < units; ++u)
+        does &= does_for_lanes(small, some, (units == 8 ? 0x01010101U : 0x11111111U) << u, few);
+      return does;
+    });
+  }
+  // The same; each lane has one unit or none, of the first or the second half of channels.
+  __device__ static void judge_halves(const ConvParams& p, const Tf32AsF16* x, bool valid, bool second) {
+    const unsigned lanes = __ballot_sync(~0U, valid && second), others = __ballot_sync(~0U, valid && !second);
+    judge(p, x, [=, &p](unsigned small, unsigned some) {
+      const bool few = 2 * p.halo_rows <= warp_threads;
+      return does_for_lanes(small, some, lanes, few) && does_for_lanes(small, some, others, few);
+    });
+  }
+
+ private:
+  static constexpr unsigned half_of_infinity = 0x7c00;
+
+  template <class Does>
+  __device__ static void judge(const ConvParams& p, const Tf32AsF16* x, const Does& does) {
+    if (!judge_lanes(x, unit, does)) p.range_flags[blockIdx.x] = 1;
+  }
+  unsigned greatest_ = 0;  // a pair of f16 magnitudes, sign bits undefined; NaN is ignored, as f16 has it too
+};
+
+// Checks a sample: groups of 32 neighbouring pixels of 8 channels, spread over the input. If f16 fails there, it hardly
+// suffices anywhere, and is not tried. All blocks check the same sample. All threads of a block call it.
+template <int warps>
+__device__ bool does_for_sample(const ConvParams& p) {
+  constexpr unsigned least_groups = 2 * warps, most_groups = 8 * warps;
+  const unsigned lane = threadIdx.x % warp_threads;
+  const unsigned units = static_cast<unsigned>(p.in_channels + 7) / 8;
+  const unsigned images = static_cast<unsigned>(p.work_tiles) /
+                          static_cast<unsigned>(p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles * p.bands);
+  const unsigned size[3] = {static_cast<unsigned>(p.axis[0].inputs), static_cast<unsigned>(p.axis[1].inputs),
+                            static_cast<unsigned>(p.axis[2].inputs)};
+  const unsigned pixels = size[0] * size[1] * size[2];
+  if (pixels == 0) return true;
+  bool does = true;
+#pragma unroll 1
+  for (unsigned group = threadIdx.x / warp_threads; group < min(max(units, least_groups), most_groups);
+       group += warps) {
+    const unsigned unit = group % units, random = (group + 1) * 2654435761U;
+    const unsigned image = static_cast<unsigned>(static_cast<std::uint64_t>(random) * images >> 32);
+    unsigned pixel = (random ^ random >> 15) * 2246822519U % ((pixels + warp_threads - 1) / warp_threads);
+    pixel = pixel * warp_threads + lane;
+    const bool valid = pixel < pixels;
+    const float* from = static_cast<const float*>(p.input) + image * p.image_step;
+#pragma unroll
+    for (int a = 2; a >= 0; --a) {
+      const unsigned rest = pixel / size[a];
+      from += (p.axis[a].lowest + static_cast<int>(pixel - rest * size[a])) * p.axis[a].step;
+      pixel = rest;
+    }
+    Tf32AsF16 x[8];
+#pragma unroll
+    for (int c = 0; c < 8; ++c) {
+      const unsigned channel = unit * 8 + c;
+      x[c].value = valid && channel < static_cast<unsigned>(p.in_channels) ? from[channel * p.channel_step] : 0;
+    }
+#pragma unroll
+    for (int c = 0; c < 8; ++c) does &= !(fabsf(x[c].value) >= beyond_f16);
+    const bool few = pixels <= warp_threads;
+    does &= judge_lanes(x, 8, [=](unsigned small, unsigned some) { return does_for_lanes(small, some, ~0U, few); });
+  }
+  return __syncthreads_or(does ? 0 : 1) == 0;
+}
+
+// Whether tf32-as-f16 is worth a try; initialises the block's flag. All threads of a block call it.
+template <int warps>
+__device__ bool passes_range_guard(const ConvParams& p) {
+  const bool does = does_for_sample<warps>(p);
+  const int block = blockIdx.x, grid = gridDim.x;
+  if (threadIdx.x == 0) p.range_flags[block] = does ? 0 : recompute_all;
+  // The last block pads the flags with zeros to whole loads.
+  if (block + 1 == grid && static_cast<int>(threadIdx.x) < flag_loads(grid) * 16 - grid)
+    p.range_flags[grid + threadIdx.x] = 0;
+  if (!does) return false;
+  __syncthreads();  // before other threads set it
+  wait_for_kernel_before();
+  return !any_flag(p.weight_guard);
+}
+
+// Whether the kernel has to run. All threads of a block call it.
+template <class Traits>
+__device__ bool must_run(const ConvParams& p) {
+  constexpr int threads = Traits::roles.threads();
+  if constexpr (Traits::tf32_as_f16) return passes_range_guard<threads / warp_threads>(p);
+  if constexpr (Traits::lists_work)
+    if (p.fallback.first.flags != nullptr) return must_recompute<Traits>(p);
+  return true;
+}
+
+}  // namespace convt::core::cuda::sm90

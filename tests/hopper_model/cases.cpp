@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hopper_model/cases.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "check.hpp"
+#include "hopper_model/machine.hpp"
+#include "support/environment.hpp"
+
+namespace convt::testing {
+
+std::string defect_of(const std::string& text, std::uint64_t seed, double* error, const std::vector<bool>& schedules) {
+  for (const bool late : schedules) {
+    hopper_model::set_schedule({late, seed});
+    std::string defect;
+    try {
+      const cli::CaseReport report = cli::check_case(text, seed, on_model);
+      defect = report.engine == engine_name ? report.defect : "it ran on " + report.engine;
+      if (error != nullptr) *error = std::max(*error, report.error);
+    } catch (const Error& failure) {
+      defect = failure.what();
+    }
+    if (!defect.empty()) return (late ? "late: " : "early: ") + defect;
+  }
+  return "";
+}
+
+std::string in_mode(const std::string& shape, const std::string& mode) {
+  return "conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2);
+}
+
+// What a plan explains names them, if one is asked for that there is not.
+std::vector<std::string> tiles_of(const std::string& text) {
+  const WithVariable all("CONVT_TILE", "none");
+  std::istringstream lines(Plan::from_text(text, {.device = Device::cuda}).explain());
+  std::vector<std::string> tiles;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string engine, tile;
+    words >> engine >> tile;
+    if (engine == engine_name && line.find("CONVT_TILE asks") != std::string::npos) tiles.push_back(tile);
+  }
+  return tiles;
+}
+
+}  // namespace convt::testing
