@@ -143,8 +143,10 @@ def _convolve(
     stride, padding, output_padding, dilation = sizes
     plan = _plan(
         dims, x.dtype, layout, output_layout, precision or "ieee", x.device, x.shape, w.shape, groups,
-        _sizes(dims, "stride", stride), _sizes(dims, "padding", padding),
-        _sizes(dims, "output_padding", output_padding), _sizes(dims, "dilation", dilation), chain.text)
+        stride if type(stride) is int else _sizes(dims, "stride", stride),
+        padding if type(padding) is int else _sizes(dims, "padding", padding),
+        output_padding if type(output_padding) is int else _sizes(dims, "output_padding", output_padding),
+        dilation if type(dilation) is int else _sizes(dims, "dilation", dilation), chain.text)
     x, w = _arrays.laid(x, layout, "input"), _arrays.laid(w, "channels_first", "weight")
     given = _operands(plan, chain, operands)
     result = plan._run(input, x, w, given, out, y, 0)
@@ -213,10 +215,10 @@ def _plan(
     input: tuple[int, ...],
     weight: tuple[int, ...],
     groups: int,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    output_padding: tuple[int, ...],
-    dilation: tuple[int, ...],
+    stride: int | tuple[int, ...],
+    padding: int | tuple[int, ...],
+    output_padding: int | tuple[int, ...],
+    dilation: int | tuple[int, ...],
     chain: str,
 ) -> Plan:
     if precision not in PRECISIONS:
@@ -226,7 +228,9 @@ def _plan(
         dims=dims, dtype=DTYPES.index(dtype), input_layout=LAYOUTS.index(input_layout),
         output_layout=LAYOUTS.index(output_layout), precision=PRECISIONS.index(precision), batch_size=input[0],
         in_channels=input[1], out_channels=weight[1] * max(groups, 1), groups=groups, input=input[2:], kernel=weight[2:],
-        stride=stride, padding=padding, output_padding=output_padding, dilation=dilation, chain=chain.encode())
+        stride=_sizes(dims, "stride", stride), padding=_sizes(dims, "padding", padding),
+        output_padding=_sizes(dims, "output_padding", output_padding), dilation=_sizes(dims, "dilation", dilation),
+        chain=chain.encode())
     return Plan(problem, device="cpu" if device is None else f"cuda:{device}")
 
 

@@ -178,6 +178,8 @@ def _load(path: Path) -> c.CDLL:
         ("convt_plan_input_info", c.c_int, [plan, info]),
         ("convt_plan_kernel_info", c.c_int, [plan, info]),
         ("convt_plan_output_info", c.c_int, [plan, info]),
+        ("convt_plan_input_strides", c.c_int, [plan, c.POINTER(c.c_size_t)]),
+        ("convt_plan_output_strides", c.c_int, [plan, c.POINTER(c.c_size_t)]),
         ("convt_plan_operand_count", size, [plan]),
         ("convt_plan_operand_info", c.c_int, [plan, size, info]),
         ("convt_plan_workspace_size", c.c_int, [plan, c.POINTER(size)]),

@@ -10,7 +10,7 @@ from ._library import describe_ops
 from ._op import Op, given_operands, shape_of, term_word, written
 
 # Names in a row's PyTorch expression that are neither parameters nor operands.
-_NO_OPERANDS = {"x", "F", "torch", "max_pool", "avg_pool", "tuple", "range"}
+_NO_OPERANDS = {"x", "F", "torch", "max_pool", "avg_pool", "tuple", "range", "along", "dims", "isinstance", "int"}
 
 
 class Parameter(NamedTuple):
@@ -58,7 +58,8 @@ class Row(NamedTuple):
             term = values[self.term]
             shape = shape_of(term)
             operands = [] if shape is None else [term]
-            arguments.append(written(term) if shape is None else term_word(shape))
+            if term is not None:
+                arguments.append(written(term) if shape is None else term_word(shape))
         elif self.operands:
             operands = given_operands(self.name, self.operands, values)
         for parameter in self.parameters:
@@ -107,21 +108,25 @@ def _parameter(text: str, term: str) -> Parameter:
     name, _, default = text.partition("=")
     if name == "dtype":
         return Parameter(name, "None", "str | None", True)
+    if name == term:
+        return Parameter(name, "None" if default else "", "Term | None" if default else "Term", False)
     if not default:
-        return Parameter(name, "", "Term" if name == term else "Sizes", False)
+        return Parameter(name, "", {"name": "str", "size": "Sizes", "groups": "int"}.get(name, "float"), False)
     if default == "...":
         return Parameter(name, "None", "Sizes | None", False)
     if default in ("true", "false"):
         return Parameter(name, default.capitalize(), "bool", True)
     if default.lstrip("-") in ("inf", "nan"):
         default = f'float("{default}")'
+    elif default.isalpha():
+        return Parameter(name, f'"{default}"', "str", False)
     return Parameter(name, default, "float", False)
 
 
 def _row(described: dict[str, str]) -> Row:
     name, _, inside = described["signature"].rstrip(")").partition("(")
     examples = tuple(described["examples"].splitlines())
-    term = inside.partition(",")[0] if f"{name}(channel)" in examples else ""
+    term = "other" if inside.startswith("other") else ""
     parameters = tuple(_parameter(text, term) for text in inside.split(", ") if text)
     names = [node for node in ast.walk(ast.parse(described["torch"], mode="eval")) if isinstance(node, ast.Name)]
     names.sort(key=lambda node: node.col_offset)

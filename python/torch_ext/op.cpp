@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of convt::conv_transpose and convt::conv_transpose_out, whose schemas convt.torch defines.
+// The kernels of convt::conv_transpose, conv_transpose_bare and conv_transpose_out, whose schemas convt.torch defines.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <memory>
@@ -17,13 +18,12 @@ namespace convt_torch {
 
 namespace {
 
-// Both kernels' arguments. `text` has the convolution's fields and the chain, but no sizes: "stride=2 groups=4 | bias".
+// The kernels' arguments. `text` has the convolution's fields and the chain, but no sizes: "stride=2 groups=4 | bias".
 struct Call {
-  Tensor input;
-  Tensor weight;
-  std::vector<Tensor> operands;
-  std::string text;
-  std::string layout;  // of the output: "", as PyTorch's convolution chooses it, or its name
+  const Tensor& input;
+  const Tensor& weight;
+  const std::vector<Tensor>& operands;
+  const std::string& text;
   std::int64_t packed;
 };
 
@@ -48,7 +48,7 @@ std::int64_t groups_in(std::string_view text) {
   return groups;
 }
 
-// What a plan is for, but for numbers that it is found by later: comparing two of these is cheaper than writing a text.
+// What a plan is for. Comparing two of these is cheaper than writing a text.
 struct Signature {
   Shape input;
   Shape weight;
@@ -57,38 +57,37 @@ struct Signature {
   convt_layout to;
   int device_index;
   std::int64_t packed;
-  std::string text;
 
   bool operator==(const Signature&) const = default;
 };
 
-std::string problem_text(const Call& call, const Shape& input, const Shape& weight, convt_layout from,
-                         convt_layout to) {
+std::string problem_text(const Signature& now, const std::string& fields) {
   constexpr std::string_view layouts[] = {"channels_first", "channels_last"};
+  const Shape &input = now.input, &weight = now.weight;
   std::string text;
-  text.reserve(192 + call.text.size());
+  text.reserve(192 + fields.size());
   text += "conv_transpose";
   append(text, static_cast<std::int64_t>(input.rank) - 2);
   text += "d dtype=";
-  text += name_of(dtype_of(call.input));
-  if (from != CONVT_CHANNELS_FIRST || to != CONVT_CHANNELS_FIRST) {
+  text += name_of(now.dtype);
+  if (now.from != CONVT_CHANNELS_FIRST || now.to != CONVT_CHANNELS_FIRST) {
     text += " layout=";
-    text += layouts[from];
+    text += layouts[now.from];
     text += "->";
-    text += layouts[to];
+    text += layouts[now.to];
   }
   text += " batch=";
   append(text, input.size[0]);
   text += " channels=";
   append(text, input.size[1]);
   text += "->";
-  append(text, weight.size[1] * groups_in(call.text));
+  append(text, weight.size[1] * groups_in(fields));
   text += " input=";
   append_space(text, input);
   text += " kernel=";
   append_space(text, weight);
   text += ' ';
-  text += call.text;
+  text += fields;
   return text;
 }
 
@@ -103,13 +102,26 @@ void follow_threads() {
 
 int device_of(const Tensor& tensor) { return tensor.is_cuda() ? tensor.get_device_index() : -1; }
 
-convt_layout output_layout(const Call& call, const Shape& input, const Shape& weight) {
-  if (call.layout == "channels_first") return CONVT_CHANNELS_FIRST;
-  if (call.layout == "channels_last") return CONVT_CHANNELS_LAST;
-  STD_TORCH_CHECK(call.layout.empty(), "convt: layout '", call.layout, "' is neither channels_first nor channels_last");
-  return suggests_channels_last(call.input, input) || suggests_channels_last(call.weight, weight)
-             ? CONVT_CHANNELS_LAST
-             : CONVT_CHANNELS_FIRST;
+bool suggest_channels_last(const Call& call, const Shape& input, const Shape& weight) {
+  return suggests_channels_last(call.input, input) || suggests_channels_last(call.weight, weight);
+}
+
+// The layout that PyTorch's convolution would give its result. Where that depends on how it would compute it, it is
+// asked, through Python.
+convt_layout pytorchs_layout(const Call& call, const Shape& input, const Shape& weight) {
+  if (!suggest_channels_last(call, input, weight)) return CONVT_CHANNELS_FIRST;
+  using torch::stable::detail::from;
+  std::array<StableIValue, 3> stack{from(call.input), from(call.weight), from(call.text)};
+  STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("convt::is_channels_last", "", stack.data(), TORCH_ABI_VERSION));
+  return torch::stable::detail::to<bool>(stack[0]) ? CONVT_CHANNELS_LAST : CONVT_CHANNELS_FIRST;
+}
+
+convt_layout layout_of(const std::string& name, const Call& call, const Shape& input, const Shape& weight) {
+  if (name == "torch") return pytorchs_layout(call, input, weight);
+  if (name == "channels_first") return CONVT_CHANNELS_FIRST;
+  if (name == "channels_last") return CONVT_CHANNELS_LAST;
+  STD_TORCH_CHECK(name.empty(), "convt: layout '", name, "' is neither channels_first nor channels_last nor torch");
+  return suggest_channels_last(call, input, weight) ? CONVT_CHANNELS_LAST : CONVT_CHANNELS_FIRST;
 }
 
 // Refuses what libconvt cannot see: it is given pointers.
@@ -145,47 +157,51 @@ Tensor prepared(const Tensor& operand, const convt_tensor_info& info, std::size_
   return dense(operand, shape, info.layout);
 }
 
-// The plan of a call. A thread mostly repeats its last one.
-std::shared_ptr<Plan> plan_of(const Call& call, const Shape& input, const Shape& weight_shape, convt_layout from,
-                              convt_layout to, const Tensor& weight, void* stream) {
-  thread_local Signature last;
-  thread_local std::weak_ptr<Plan> last_plan;
-  Signature now{input, weight_shape, dtype_of(call.input), from, to, device_of(call.input), call.packed, call.text};
+// The plan of a call. A thread mostly repeats its last ones.
+std::shared_ptr<Plan> plan_of(const Call& call, const Signature& now, const Tensor& weight, void* stream) {
+  struct Recent {
+    Signature signature{};
+    std::string text{};
+    std::weak_ptr<Plan> plan{};
+  };
+  thread_local std::array<Recent, 16> recent;
+  thread_local std::size_t next = 0;
   const bool capturing = now.device_index >= 0 && now.packed != 0 && is_capturing(stream);
-  if (!capturing && now == last) {
-    if (auto plan = last_plan.lock()) return plan;
+  if (!capturing) {
+    for (const Recent& one : recent) {
+      if (one.signature == now && one.text == call.text) {
+        if (auto plan = one.plan.lock()) return plan;
+      }
+    }
   }
-  Key key{problem_text(call, input, weight_shape, from, to), now.device_index, now.packed};
+  Key key{problem_text(now, call.text), now.device_index, now.packed};
   // Packing waits for the device, which a capture forbids.
   if (capturing && !is_kept(key)) key.packed = 0;
   auto plan = plan_for(key, weight.const_data_ptr(), stream);
   if (capturing && key.packed != 0) pin(plan);
-  if (!capturing) {
-    last = std::move(now);
-    last_plan = plan;
-  }
+  if (!capturing) recent[next++ % recent.size()] = {now, call.text, plan};
   return plan;
 }
 
-void run(const Call& call, Tensor* output) {
-  const Shape input_shape = shape_of(call.input);
-  const Shape weight_shape = shape_of(call.weight);
-  check_arguments(call, input_shape, weight_shape);
+// Where the result goes.
+struct Target {
+  Tensor tensor;        // undefined: into a new one, in this layout
+  convt_layout layout;  // of a given tensor that is dense, or of the new one
+};
 
+Tensor run(const Call& call, const Shape& input_shape, const Shape& weight_shape, const Target& target) {
+  check_arguments(call, input_shape, weight_shape);
   const bool input_last = !is_dense(call.input, input_shape, CONVT_CHANNELS_FIRST) &&
                           is_dense(call.input, input_shape, CONVT_CHANNELS_LAST);
-  const convt_layout from = input_last ? CONVT_CHANNELS_LAST : CONVT_CHANNELS_FIRST;
-  convt_layout to = output_layout(call, input_shape, weight_shape);
-  const bool given = output->defined();
-  if (given)
-    to = is_dense(*output, shape_of(*output), CONVT_CHANNELS_FIRST) ? CONVT_CHANNELS_FIRST : CONVT_CHANNELS_LAST;
-  const Tensor input = dense(call.input, input_shape, from);
-  const Tensor weight = dense(call.weight, weight_shape, CONVT_CHANNELS_FIRST);
-
-  const int device_index = device_of(input);
+  const int device_index = device_of(call.input);
   const bool on_device = device_index >= 0;
+  const Signature now{
+      input_shape,   weight_shape, dtype_of(call.input), input_last ? CONVT_CHANNELS_LAST : CONVT_CHANNELS_FIRST,
+      target.layout, device_index, call.packed};
+  const Tensor input = dense(call.input, input_shape, now.from);
+  const Tensor weight = dense(call.weight, weight_shape, CONVT_CHANNELS_FIRST);
   void* stream = on_device ? current_stream(device_index) : nullptr;
-  const auto plan = plan_of(call, input_shape, weight_shape, from, to, weight, stream);
+  const auto plan = plan_of(call, now, weight, stream);
 
   const std::size_t count = call.operands.size();
   STD_TORCH_CHECK(count == plan->operands.size(), "convt: the chain takes ", plan->operands.size(),
@@ -203,16 +219,15 @@ void run(const Call& call, Tensor* output) {
   for (std::size_t i = 0; i < output_shape.rank; ++i) {
     output_shape.size[i] = static_cast<std::int64_t>(plan->output.shape[i]);
   }
-  Tensor target = *output;
-  if (given) {
-    const Shape shape = shape_of(target);
-    STD_TORCH_CHECK(shape.rank == output_shape.rank && shape.size == output_shape.size,
-                    "convt: out has another shape than the result");
-    STD_TORCH_CHECK(dtype_of(target) == dtype_of(input) && device_of(target) == device_index,
+  Tensor output = target.tensor;
+  if (output.defined()) {
+    const Shape shape = shape_of(output);
+    STD_TORCH_CHECK(shape == output_shape, "convt: out has another shape than the result");
+    STD_TORCH_CHECK(dtype_of(output) == now.dtype && device_of(output) == device_index,
                     "convt: out and input differ in dtype or device");
-    if (!is_dense(target, shape, to)) target = empty(output_shape, to, input);
+    if (!is_dense(output, shape, target.layout)) output = empty(output_shape, target.layout, input);
   } else {
-    target = empty(output_shape, to, input);
+    output = empty(output_shape, target.layout, input);
   }
 
   // On a device the workspace comes from PyTorch's allocator, which knows streams and captured graphs.
@@ -222,7 +237,7 @@ void run(const Call& call, Tensor* output) {
   convt_tensors tensors = CONVT_TENSORS_INIT;
   tensors.input = input.const_data_ptr();
   tensors.kernel = weight.const_data_ptr();
-  tensors.output = target.mutable_data_ptr();
+  tensors.output = output.mutable_data_ptr();
   tensors.operands = pointers.data();
   tensors.operand_count = count;
   tensors.stream = stream;
@@ -232,23 +247,22 @@ void run(const Call& call, Tensor* output) {
   }
   if (!on_device) follow_threads();
   check(library().plan_execute(plan->handle, &tensors));
-  if (given && target.get() != output->get()) {
-    torch::stable::copy_(*output, target);
-  } else {
-    *output = target;
-  }
-}
-
-Tensor conv_transpose(Tensor input, Tensor weight, std::vector<Tensor> operands, std::string text, std::string layout,
-                      std::int64_t packed) {
-  Tensor output;
-  run({input, weight, std::move(operands), std::move(text), std::move(layout), packed}, &output);
   return output;
 }
 
-void conv_transpose_out(Tensor input, Tensor weight, std::vector<Tensor> operands, std::string text,
-                        std::int64_t packed, Tensor out) {
-  run({input, weight, std::move(operands), std::move(text), {}, packed}, &out);
+Tensor conv_transpose(const Tensor& input, const Tensor& weight, const std::vector<Tensor>& operands,
+                      const std::string& text, const std::string& layout, std::int64_t packed) {
+  const Call call{input, weight, operands, text, packed};
+  const Shape from = shape_of(input), kernel = shape_of(weight);
+  return run(call, from, kernel, {{}, layout_of(layout, call, from, kernel)});
+}
+
+void conv_transpose_out(const Tensor& input, const Tensor& weight, const std::vector<Tensor>& operands,
+                        const std::string& text, std::int64_t packed, Tensor out) {
+  const bool first = is_dense(out, shape_of(out), CONVT_CHANNELS_FIRST);
+  const Tensor result = run({input, weight, operands, text, packed}, shape_of(input), shape_of(weight),
+                            {out, first ? CONVT_CHANNELS_FIRST : CONVT_CHANNELS_LAST});
+  if (result.get() != out.get()) torch::stable::copy_(out, result);
 }
 
 }  // namespace
@@ -257,10 +271,12 @@ void conv_transpose_out(Tensor input, Tensor weight, std::vector<Tensor> operand
 
 STABLE_TORCH_LIBRARY_IMPL(convt, CPU, m) {
   m.impl("conv_transpose", TORCH_BOX(&convt_torch::conv_transpose));
+  m.impl("conv_transpose_bare", TORCH_BOX(&convt_torch::conv_transpose));
   m.impl("conv_transpose_out", TORCH_BOX(&convt_torch::conv_transpose_out));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(convt, CUDA, m) {
   m.impl("conv_transpose", TORCH_BOX(&convt_torch::conv_transpose));
+  m.impl("conv_transpose_bare", TORCH_BOX(&convt_torch::conv_transpose));
   m.impl("conv_transpose_out", TORCH_BOX(&convt_torch::conv_transpose_out));
 }

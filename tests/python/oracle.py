@@ -43,8 +43,10 @@ class Case:
     output_layout: str = "channels_first"
     batch: int = 1
     channels: tuple = ()
+    within: tuple = (0, 0)  # channels of the tensors that input and output are ranges of; 0: of none
     groups: int = 1
     axes: dict = field(default_factory=dict)  # input, kernel, stride, ... -> one size per axis
+    prologue: list = field(default_factory=list)
     chain: list = field(default_factory=list)
 
 
@@ -100,7 +102,9 @@ def parse_op(text):
 
 
 def parse(text):
-    head, *chain = text.split("|")
+    parts = text.split("|")
+    at = next(i for i, part in enumerate(parts) if part.split()[0].startswith("conv_transpose"))
+    prologue, head, chain = parts[:at], parts[at], parts[at + 1:]
     kind, *fields = head.split()
     case = Case(dims=int(re.fullmatch(r"conv_transpose([123])d", kind)[1]))
     values = dict(re.fullmatch(r"(\w+)=(\S+)", item).groups() for item in fields)
@@ -109,6 +113,7 @@ def parse(text):
     case.input_layout, case.output_layout = layouts[0], layouts[-1]
     case.batch = int(values.pop("batch", 1))
     case.channels = tuple(int(count) for count in values.pop("channels").split("->"))
+    case.within = tuple(int(count) for count in values.pop("within", "0->0").split("->"))
     case.groups = int(values.pop("groups", 1))
     values.pop("precision", None)
     for name in ("input", "kernel", *AXIS_DEFAULTS):
@@ -116,6 +121,7 @@ def parse(text):
         case.axes[name] = tuple(sizes * case.dims if len(sizes) == 1 else sizes)
         assert len(case.axes[name]) == case.dims
     assert not values, values
+    case.prologue = [parse_op(part) for part in prologue]
     case.chain = [parse_op(part) for part in chain]
     return case
 
@@ -182,7 +188,7 @@ def data(seed, tensor, count, fill, name):
     signed = 2 * u - 1
     if name.endswith(".var"):
         return 0.5 + u
-    if name == "div.other":
+    if name.endswith("div.other"):
         return np.where(signed < 0, -1.0, 1.0) * (0.5 + u)
     if fill == "unit":
         return u
@@ -252,17 +258,30 @@ FUNCTIONS = types.SimpleNamespace(**{
     "avg_pool3d": avg_pool3d})
 
 
-def apply(op, x, operands, conv):
-    """One op on a float64 tensor; `operands` are float64 tensors by short name."""
+def along(function, x, dims):
+    """A function of one dimension along several, as if they were one."""
+    ends = list(range(-len(dims), 0))
+    flat = x.movedim(dims, ends).flatten(-len(dims))
+    return function(flat, -1).unflatten(-1, [x.shape[dim] for dim in dims]).movedim(ends, dims)
+
+
+def axes_of(op, dims):
+    """The axes of a tensor (N, C, space...) that an op with `axes` is over."""
+    return [1 if axis == "c" else dims - 1 + "dhw".index(axis) for axis in op.parameters.get("axes") or ""]
+
+
+def apply(op, x, operands, kept):
+    """One op on a float64 tensor; `operands` are float64 tensors by short name, and `kept` those that the chain names."""
     expression, dims = vocabulary()[op.name][1], x.dim() - 2
-    scope = {"torch": torch, "F": FUNCTIONS, "max_pool": getattr(FUNCTIONS, f"max_pool{dims}d"),
-             "avg_pool": getattr(FUNCTIONS, f"avg_pool{dims}d"), **op.parameters,
+    scope = {"torch": torch, "F": FUNCTIONS, "along": along, "dims": axes_of(op, dims),
+             "max_pool": getattr(FUNCTIONS, f"max_pool{dims}d"), "avg_pool": getattr(FUNCTIONS, f"avg_pool{dims}d"),
+             **op.parameters,
              **dict.fromkeys(("weight", "bias", "mean", "var")), **operands, "x": x}
     term = op.parameters.get("other", "channel")
     if term == "channel" and "other" in operands:
         scope["other"] = operands["other"].reshape(-1, *[1] * dims)
-    elif term == "conv":
-        scope["other"] = conv
+    elif term in kept:
+        scope["other"] = kept[term]
     elif "other" not in operands:
         scope["other"] = term
     return eval(expression, scope)  # pylint: disable=eval-used
@@ -300,18 +319,27 @@ def evaluate(text, seed, fill="signed", perturb=0.0, draw=0):
     axes = case.axes
     x = tensor("input", case.dtype, (case.batch, case.channels[0], *axes["input"]), case.input_layout)
     w = tensor("kernel", case.dtype, (case.channels[0], case.channels[1] // case.groups, *axes["kernel"]))
-    convolve = getattr(F, f"conv_transpose{case.dims}d")
-    conv = x = nudged(convolve(x, w, None, axes["stride"], axes["padding"], axes["output_padding"], case.groups,
-                               axes["dilation"]))
-    for op in case.chain:
-        taken = operands_of(op, tuple(x.shape), case.dtype, case.output_layout)
+
+    def run(op, x, prefix, layout, kept):
+        taken = operands_of(op, tuple(x.shape), case.dtype, layout)
         values = {}
         for operand in taken:
             name = operand.name
-            operand.name = f"{op.name}.{name}"
+            operand.name = f"{prefix}{op.name}.{name}"
             values[name] = tensor(operand.name, operand.dtype, operand.shape, operand.layout)
-        operands += taken
-        x = nudged(apply(op, x, values, conv))
+        operands.extend(taken)
+        return nudged(apply(op, x, values, kept))
+
+    for op in case.prologue:
+        x = run(op, x, "prologue.", case.input_layout, {})
+    convolve = getattr(F, f"conv_transpose{case.dims}d")
+    x = nudged(convolve(x, w, None, axes["stride"], axes["padding"], axes["output_padding"], case.groups,
+                               axes["dilation"]))
+    kept = {"conv": x}
+    for op in case.chain:
+        if op.name == "keep":
+            kept[op.parameters["name"]] = x
+        x = run(op, x, "", case.output_layout, kept)
     return Result(case, stored, operands, x.numpy())
 
 

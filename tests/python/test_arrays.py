@@ -164,7 +164,7 @@ def test_every_example_of_the_table_as_an_object():
                 if not equals and key in {p.name for p in row.parameters if p.named}:
                     named[key] = True
                 elif equals:
-                    named[key] = value if key == "dtype" else float(value) if number is None and "." in value else (
+                    named[key] = value if key in ("dtype", "axes") else float(value) if number is None and "." in value else (
                         int(value) if number is None else number)
                 else:
                     positional.append(key if key.isalpha() else float(key) if "." in key else int(key))

@@ -14,6 +14,7 @@ import oracle
 sys.path.insert(0, str(convt_abi.ROOT / "bench"))
 
 import bars  # noqa: E402
+import gpu_chains  # noqa: E402
 import gpu_machine  # noqa: E402
 import gpu_report  # noqa: E402
 import ours  # noqa: E402
@@ -42,12 +43,16 @@ def test_each_problem_has_a_bar():
 
 def test_model_is_what_the_case_says():
     """On data of its own, the benchmark's PyTorch model computes what convt does."""
-    for row in convt_abi.named_problems():
-        case = workload.Workload(row["slug"], row["demo_case"])
+    small = "conv_transpose2d dtype=f32 batch=2 channels=6->16 input=5x7 kernel=3 stride=2 | "
+    cases = {row["slug"]: row["demo_case"] for row in convt_abi.named_problems()}
+    cases.update((chain, small + chain) for _, chain in gpu_chains.read_chains())
+    cases["kept"] = small + "bias | keep(x) | mean(axes=hw) | sigmoid | mul(x) | softmax(axes=chw)"
+    for name, text in cases.items():
+        case = workload.Workload(name, text)
         expected = case.expected().numpy()
         output = np.full(expected.shape, np.nan, np.float32)
         case.plan.execute(case.input.numpy(), case.kernel.numpy(), [tensor.numpy() for tensor in case.operands], output)
-        assert abs(output - expected).max() <= 1e-5 * abs(expected).max(), row["slug"]
+        assert abs(output - expected).max() <= 1e-5 * abs(expected).max(), name
 
 
 def test_modes_are_cases():

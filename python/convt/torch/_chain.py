@@ -11,8 +11,9 @@ from typing import Any
 
 from .. import _library
 
-_POOLS = ("max_pool", "avg_pool")
+_POOLS = ("max_pool", "min_pool", "avg_pool", "sum_pool")
 _REDUCTIONS = ("sum", "mean", "max", "min", "logsumexp")
+_TERMS = ("channel", "tensor", "conv")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +32,16 @@ class Op:
         if self.parameters.get("other") in ("channel", "tensor"):
             names.append("other")
         return tuple(names)
+
+    @property
+    def kept(self) -> str | None:
+        """The name of a value that the chain kept before, if the op takes one."""
+        term = self.parameters.get("other")
+        return term if isinstance(term, str) and term not in _TERMS else None
+
+    def dims(self, rank: int) -> tuple[int, ...]:
+        """The axes of a tensor (N, C, space...) that the op is over, of one that says so."""
+        return tuple(1 if axis == "c" else rank - 3 + "dhw".index(axis) for axis in self.parameters.get("axes") or "")
 
     @property
     def takes_f32(self) -> bool:
@@ -165,30 +176,34 @@ def pool_sizes(op: Op, dims: int) -> tuple[tuple[int, ...], tuple[int, ...], tup
 
     size = each(op.parameters["size"])
     stride = each(op.parameters["stride"]) if op.parameters["stride"] else size
-    padding = each(op.parameters["padding"] or 0)
+    padding = each(op.parameters.get("padding") or 0)
     return size, stride, padding
 
 
 def output_shape(call: Call, input: Sequence[Any], weight: Sequence[Any]) -> list[Any]:
     """The result's shape; sizes may be symbolic."""
     dims = len(input) - 2
-    channels = weight[1] * call.groups
-    space = [
+    shape = [input[0], weight[1] * call.groups, *(
         (input[i + 2] - 1) * call.stride[i] - 2 * call.padding[i] + call.dilation[i] * (weight[i + 2] - 1)
         + call.output_padding[i] + 1
         for i in range(dims)
-    ]
+    )]
+    kept: dict[str, list[Any]] = {}
     for op in call.chain:
         if op.name in _POOLS:
             size, stride, padding = pool_sizes(op, dims)
-            space = [
-                _pooled(space[i], size[i], stride[i], padding[i], bool(op.parameters["ceil"])) for i in range(dims)
-            ]
+            ceil = bool(op.parameters.get("ceil"))
+            shape = [*shape[:2], *(_pooled(shape[i + 2], size[i], stride[i], padding[i], ceil) for i in range(dims))]
         elif op.name == "global_avg_pool":
-            space = [1] * dims
+            shape = [*shape[:2], *[1] * dims]
         elif op.name in _REDUCTIONS:
-            channels = 1
-    return [input[0], channels, *space]
+            over = op.dims(dims + 2)
+            shape = [1 if axis in over else size for axis, size in enumerate(shape)]
+        elif op.name == "keep":
+            kept[op.parameters["name"]] = shape
+        elif op.kept is not None:  # sizes of axes that were reduced are the number 1
+            shape = [b if isinstance(a, int) and a == 1 else a for a, b in zip(shape, kept[op.kept])]
+    return shape
 
 
 def _pooled(length: Any, size: int, stride: int, padding: int, ceil: bool) -> Any:

@@ -11,20 +11,22 @@ import torch
 from .. import _library
 from .._op import Op
 from . import _chain, _op
-from ._kernel import suggests_channels_last
 
 if TYPE_CHECKING:
     Sizes = int | Sequence[int]
     Epilogue = str | Op | Sequence[str | Op]
 
 
+# torch.backends.cudnn.conv.fp32_precision, without three layers of Python around it.
+_precision_of: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
+
+
 def float32_precision(device: torch.device) -> str:
     """How float32 products may be computed there, by PyTorch's own switches for convolutions."""
     if device.type != "cuda":
         return "ieee"
-    conv = getattr(torch.backends.cudnn, "conv", None)
-    if conv is not None and hasattr(conv, "fp32_precision"):
-        return "tf32" if conv.fp32_precision == "tf32" else "ieee"
+    if _precision_of is not None:
+        return "tf32" if _precision_of("cuda", "conv") == "tf32" else "ieee"
     return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
 
 
@@ -43,20 +45,6 @@ def chain_text(epilogue: Epilogue, dtype: torch.dtype) -> tuple[str, list[torch.
         else:
             texts.append(str(op).strip())
     return " | ".join(filter(None, texts)), operands
-
-
-def _layout(
-    input: torch.Tensor, weight: torch.Tensor, stride: Any, padding: Any, output_padding: Any, groups: int, dilation: Any
-) -> str:
-    """The result's layout: that of PyTorch's own convolution, which depends on how it would compute it."""
-    if torch.compiler.is_compiling() or not (suggests_channels_last(input) or suggests_channels_last(weight)):
-        return ""
-    dims = input.dim() - 2
-    each = [(value,) * dims if isinstance(value, int) else tuple(value) for value in (stride, padding, dilation)]
-    extra = (output_padding,) * dims if isinstance(output_padding, int) else tuple(output_padding)
-    backend = torch._C._select_conv_backend(input, weight, None, *each, True, extra, groups)
-    chosen = torch._C._conv_determine_backend_memory_format(input, weight, backend)
-    return "channels_first" if chosen == torch.contiguous_format else "channels_last"
 
 
 def _conv_transpose(
@@ -101,8 +89,7 @@ def _conv_transpose(
         output_padding if isinstance(output_padding, int) else tuple(output_padding), groups,
         dilation if isinstance(dilation, int) else tuple(dilation), precision, chain)
     if out is None:
-        layout = _layout(input, weight, stride, padding, output_padding, groups, dilation)
-        return _op.call(input, weight, tensors, text, layout, packed)
+        return _op.call(input, weight, tensors, text, packed)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (input, weight, out, *tensors)):
         raise RuntimeError(
             "convt: out= has no gradients, and an argument requires one: call it in torch.no_grad(), or leave out= out")
@@ -111,7 +98,7 @@ def _conv_transpose(
 
 
 def _function(dims: int) -> Any:
-    texts: dict[Any, str] = {}  # of calls without an epilogue, by their numbers: few, in any program
+    texts: dict[Any, str] = {}  # of the call by its numbers and words: few, in any program
     axes = dims + 2
     call, compiling = _op.call, torch.compiler.is_dynamo_compiling
 
@@ -130,28 +117,27 @@ def _function(dims: int) -> Any:
         precision: str | None = None,
         out: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        # The commonest call, by a short way: it should not cost more than PyTorch's own.
-        short = not compiling() and epilogue == () and out is None and precision is None and operands == () and input.is_cpu
-        if short:
-            kind = (stride, padding, output_padding, groups, dilation)
+        # The commonest calls, by a short way: they should not cost more than PyTorch's own.
+        kind: Any = None
+        if out is None and not compiling() and (epilogue == () or isinstance(epilogue, str)) and input.dim() == axes:
+            if precision is None:
+                precision = "ieee" if input.is_cpu else float32_precision(input.device)
+            kind = (stride, padding, output_padding, groups, dilation, epilogue, precision, bias is None)
             try:
-                text = texts.get((kind, bias is None))
+                text = texts.get(kind)
             except TypeError:  # lists
-                text = None
-            # Strides of axes with one element may suggest another layout: that is for the long way.
-            if (
-                text is not None and input.dim() == axes == weight.dim() and input.is_contiguous()
-                and weight.is_contiguous() and input.stride(-1) == 1 == weight.stride(-1)
-            ):
+                text = kind = None
+            if text is not None:
                 if bias is None:
-                    return call(input, weight, (), text)
+                    return call(input, weight, operands, text)
                 if bias.dtype is input.dtype:
-                    return call(input, weight, (bias,), text)
+                    return call(input, weight, (bias, *operands), text)
         result = _conv_transpose(
             dims, input, weight, bias, stride, padding, output_padding, groups, dilation, epilogue, precision, out,
             operands)
-        if short and len(texts) < 1024 and all(isinstance(value, (int, tuple)) for value in kind):
-            texts[kind, bias is None] = _chain.fields(*kind, "ieee", "" if bias is None else "bias")
+        if kind is not None and len(texts) < 1024:
+            chain = " | ".join(filter(None, ("" if bias is None else "bias", str(epilogue).strip() if epilogue else "")))
+            texts[kind] = _chain.fields(stride, padding, output_padding, groups, dilation, precision, chain)
         return result
 
     conv_transpose.__name__ = conv_transpose.__qualname__ = f"conv_transpose{dims}d"

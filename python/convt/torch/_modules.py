@@ -79,19 +79,30 @@ def _dropout(module: Any) -> Spelled:
     return "it is active" if module.training and module.p > 0 else ([], [])
 
 
+def _prelu(module: Any) -> Spelled:
+    return (["prelu"], [module.weight]) if module.weight.numel() > 1 else "it has one slope for all channels"
+
+
 def _text(make: Callable[[Any], str]) -> Callable[[Any], Spelled]:
     return lambda module: ([make(module)], [])
 
 
-def _softmax(module: Any) -> Spelled:
-    return (["softmax"], []) if module.dim == 1 else "it is not over channels"
+def _softmax(name: str) -> Callable[[Any], Spelled]:
+    return lambda module: ([name], []) if module.dim == 1 else "it is not over channels"
 
 
 MODULES: dict[type[nn.Module], Callable[[Any], Spelled]] = {
     nn.Identity: lambda module: ([], []),
     nn.ReLU: _text(lambda module: "relu"),
-    nn.ReLU6: _text(lambda module: "clamp(0, 6)"),
+    nn.ReLU6: _text(lambda module: "relu6"),
+    nn.SELU: _text(lambda module: "selu"),
+    nn.CELU: _text(lambda module: f"celu({written(module.alpha)})"),
+    nn.Softsign: _text(lambda module: "softsign"),
+    nn.LogSigmoid: _text(lambda module: "logsigmoid"),
+    nn.Hardshrink: _text(lambda module: f"hardshrink({written(module.lambd)})"),
+    nn.Threshold: _text(lambda module: f"threshold({written(module.threshold)}, {written(module.value)})"),
     nn.LeakyReLU: _text(lambda module: f"leaky_relu({written(module.negative_slope)})"),
+    nn.PReLU: _prelu,
     nn.ELU: _text(lambda module: f"elu({written(module.alpha)})"),
     nn.GELU: _text(lambda module: "gelu(tanh)" if module.approximate == "tanh" else "gelu"),
     nn.SiLU: _text(lambda module: "silu"),
@@ -102,7 +113,8 @@ MODULES: dict[type[nn.Module], Callable[[Any], Spelled]] = {
     nn.Hardsigmoid: _text(lambda module: "hardsigmoid"),
     nn.Mish: _text(lambda module: "mish"),
     nn.Softplus: _text(lambda module: f"softplus({written(module.beta)}, {written(module.threshold)})"),
-    nn.Softmax: _softmax,
+    nn.Softmax: _softmax("softmax"),
+    nn.LogSoftmax: _softmax("log_softmax"),
     nn.Softmax2d: _text(lambda module: "softmax"),
     nn.LayerNorm: _layer_norm,
     nn.GroupNorm: _group_norm,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators convt::conv_transpose and convt::conv_transpose_out, as PyTorch's dispatcher knows them.
+"""The operators convt::conv_transpose, conv_transpose_bare and conv_transpose_out, as PyTorch's dispatcher knows them.
 
 `text` has the convolution's fields and the chain ("stride=2 | bias | gelu"), `operands` the chain's tensors in their order.
-`layout` names the result's, or is "" for the one that PyTorch's convolution would choose. `packed` is 0, or a number that
+`layout` names the result's; it is "" for the one that input and weight suggest, "torch" for the one of PyTorch's own
+convolution. conv_transpose_bare is the same where nothing is recorded for gradients. `packed` is 0, or a number that
 stands for the weight's contents: calls with equal numbers may share a weight that was packed once.
 """
 
@@ -23,10 +24,38 @@ _library_of: Any = torch.library.Library
 _register_fake: Any = torch.library.register_fake
 _definitions = _library_of("convt", "DEF")
 _definitions.define("conv_transpose" + _SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
+_definitions.define("conv_transpose_bare" + _SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
 _definitions.define("conv_transpose_out" + _OUT_SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
+_definitions.define("is_channels_last(Tensor input, Tensor weight, str text) -> bool")
 
 #: libconvt_torch.so, or None: then the kernels are Python's.
 extension = _kernel.load_extension()
+
+
+def _is_channels_last(input: torch.Tensor, weight: torch.Tensor, text: str) -> bool:
+    """Whether PyTorch's own convolution would lay its result so, which depends on how it would compute it."""
+    if not (_kernel.suggests_channels_last(input) or _kernel.suggests_channels_last(weight)):
+        return False
+    call = _chain.parse(text, input.dim() - 2)
+    backend = torch._C._select_conv_backend(
+        input, weight, None, call.stride, call.padding, call.dilation, True, call.output_padding, call.groups)
+    chosen = torch._C._conv_determine_backend_memory_format(input, weight, backend)
+    return bool(chosen != torch.contiguous_format)
+
+
+def _named(layout: str, input: torch.Tensor, weight: torch.Tensor, text: str) -> str:
+    """The layout itself, where it is asked of PyTorch."""
+    if layout != "torch":
+        return layout
+    return "channels_last" if _is_channels_last(input, weight, text) else "channels_first"
+
+
+# libconvt_torch.so asks it where an argument suggests channels_last.
+_definitions.impl("is_channels_last", _is_channels_last, "CompositeExplicitAutograd")
+
+
+def _run(input: Any, weight: Any, operands: Any, text: str, layout: str, packed: int) -> torch.Tensor:
+    return _kernel.run(input, weight, operands, text, _named(layout, input, weight, text), packed)
 
 
 def _run_out(input: Any, weight: Any, operands: Any, text: str, packed: int, out: Any) -> None:
@@ -35,34 +64,42 @@ def _run_out(input: Any, weight: Any, operands: Any, text: str, packed: int, out
 
 if extension is None:
     for _key in ("CPU", "CUDA"):
-        _definitions.impl("conv_transpose", _kernel.run, _key)
+        _definitions.impl("conv_transpose", _run, _key)
+        _definitions.impl("conv_transpose_bare", _run, _key)
         _definitions.impl("conv_transpose_out", _run_out, _key)
 
 conv_transpose: Callable[..., torch.Tensor] = torch.ops.convt.conv_transpose.default
+conv_transpose_bare: Callable[..., torch.Tensor] = torch.ops.convt.conv_transpose_bare.default
 conv_transpose_out: Callable[..., None] = torch.ops.convt.conv_transpose_out.default
 
-# Below autograd's key nothing is recorded, and autograd's own kernel, which is Python, is not paid for.
-_below_autograd = torch._C._AutoDispatchBelowAutograd
-_run: Callable[..., torch.Tensor] = torch.ops.convt.conv_transpose.default._op
+# Nothing is recorded of conv_transpose_bare, which says so itself: a guard, or autograd's kernel, which is Python, would
+# cost more than the rest of a small call.
+_definitions.impl("conv_transpose_bare", torch.library.fallthrough_kernel, "Autograd")
+_bare: Callable[..., torch.Tensor] = torch.ops.convt.conv_transpose_bare.default._op
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_grad_enabled = torch.is_grad_enabled
+_modes = torch._C._len_torch_dispatch_stack
 
 
 def call(
-    input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, layout: str = "",
-    packed: int = 0,
+    input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, packed: int = 0
 ) -> torch.Tensor:
-    """The operator, by the shortest way there is."""
+    """The operator, by the shortest way there is; the result lies in memory as PyTorch's convolution would lay it."""
     if _is_compiling():
-        return conv_transpose(input, weight, operands, text, layout, packed)
+        return conv_transpose(input, weight, operands, text, "", packed)
+    if _modes():  # one of them may be tracing
+        return conv_transpose(input, weight, operands, text, "torch", packed)
     if _is_grad_enabled():
         recorded = input.requires_grad or weight.requires_grad
         for operand in operands:
             recorded = recorded or operand.requires_grad
         if recorded:
-            return conv_transpose(input, weight, operands, text, layout, packed)
-    with _below_autograd():
-        return _run(input, weight, operands, text, layout, packed)
+            # Autocast's casts are recorded too.
+            if torch._C._are_functorch_transforms_active() or torch._C._is_any_autocast_enabled():
+                return conv_transpose(input, weight, operands, text, "torch", packed)
+            result: torch.Tensor = _Recorded.apply(text, packed, input, weight, *operands)
+            return result
+    return _bare(input, weight, operands, text, "torch", packed)
 
 
 # ---- shapes
@@ -72,6 +109,7 @@ def _fake(
     input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, layout: str, packed: int,
 ) -> torch.Tensor:
     shape = _chain.output_shape(_chain.parse(text, input.dim() - 2), input.shape, weight.shape)
+    layout = _named(layout, input, weight, text)
     strides = _kernel.dense_strides(shape, _kernel.result_is_channels_last(input, weight, layout))
     return input.new_empty_strided(shape, strides)
 
@@ -81,6 +119,7 @@ def _fake_out(*arguments: Any) -> None:
 
 
 _register_fake("convt::conv_transpose", _fake)
+_register_fake("convt::conv_transpose_bare", _fake)
 _register_fake("convt::conv_transpose_out", _fake_out)
 
 
@@ -89,7 +128,7 @@ _register_fake("convt::conv_transpose_out", _fake_out)
 
 def _is_affine(op: _chain.Op) -> bool:
     """Whether the op's derivative is the same wherever it is taken."""
-    if op.name in ("bias", "avg_pool", "global_avg_pool", "sum", "mean"):
+    if op.name in ("bias", "avg_pool", "sum_pool", "global_avg_pool", "sum", "mean", "keep"):
         return True
     term = op.parameters.get("other")
     return (op.name in ("add", "sub") and term != "conv") or (op.name in ("mul", "div") and isinstance(term, (int, float)))
@@ -102,17 +141,18 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> N
     ctx.packed = packed
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+def _gradients(
+    ctx: Any, grad: torch.Tensor, for_input: bool, for_weight: bool, wanted: Sequence[bool]
+) -> tuple[Any, Any, list[Any]]:
     if torch.is_grad_enabled():
         raise RuntimeError(
             "convt: a second derivative of a fused transposed convolution was asked for (create_graph=True), and there is "
             "none: use torch.nn.functional's where you differentiate twice")
     input, weight, *operands = ctx.saved_tensors
-    for_input, for_weight, for_operands = ctx.needs_input_grad[:3]
-    wanted = list(for_operands) if isinstance(for_operands, (list, tuple)) else [for_operands] * len(operands)
     call = _chain.parse(ctx.text, input.dim() - 2)
     grads: list[Any] = [None] * len(operands)
-    if call.chain:
+    only_bias = len(call.chain) == 1 and call.chain[0].name == "bias"
+    if call.chain and not only_bias:
         head = ctx.text.partition("|")[0].strip()
         if all(map(_is_affine, call.chain)):
             shape = _chain.output_shape(_chain.parse(head, input.dim() - 2), input.shape, weight.shape)
@@ -128,10 +168,43 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         for index, want in enumerate(wanted):
             if want:
                 grads[index] = found.pop(0)
-    of_input, of_weight, _ = torch.ops.aten.convolution_backward(
-        grad, input, weight, None, call.stride, call.padding, call.dilation, True, call.output_padding, call.groups,
-        [for_input, for_weight, False]) if grad is not None and (for_input or for_weight) else (None, None, None)
-    return of_input, of_weight, grads, None, None, None
+    if grad is None:
+        return None, None, grads
+    mask = [for_input, for_weight, only_bias and wanted[0]]
+    if not any(mask):
+        return None, None, grads
+    of_input, of_weight, of_bias = torch.ops.aten.convolution_backward(
+        grad, input, weight, operands[0].shape if mask[2] else None, call.stride, call.padding, call.dilation, True,
+        call.output_padding, call.groups, mask)
+    if mask[2]:
+        grads[0] = of_bias.to(operands[0].dtype)
+    return of_input, of_weight, grads
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    for_input, for_weight, for_operands = ctx.needs_input_grad[:3]
+    count = len(ctx.saved_tensors) - 2
+    wanted = list(for_operands) if isinstance(for_operands, (list, tuple)) else [for_operands] * count
+    return *_gradients(ctx, grad, for_input, for_weight, wanted), None, None, None
+
+
+class _Recorded(torch.autograd.Function):
+    """The same for eager calls, for a tenth of what register_autograd's way costs a call."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, text: str, packed: int, input: torch.Tensor, weight: torch.Tensor, *operands: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.save_for_backward(input, weight, *operands)
+        ctx.text = text
+        ctx.packed = packed
+        return _bare(input, weight, operands, text, "torch", packed)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        _, _, for_input, for_weight, *wanted = ctx.needs_input_grad
+        of_input, of_weight, grads = _gradients(ctx, grad, for_input, for_weight, wanted)
+        return None, None, of_input, of_weight, *grads
 
 
 torch.library.register_autograd("convt::conv_transpose", _backward, setup_context=_setup_context)
@@ -161,8 +234,9 @@ def _autocast(device: str) -> Any:
     return cast
 
 
-_definitions.impl("conv_transpose", _autocast("cpu"), "AutocastCPU")
-_definitions.impl("conv_transpose", _autocast("cuda"), "AutocastCUDA")
+for _key, _device in (("AutocastCPU", "cpu"), ("AutocastCUDA", "cuda")):
+    _definitions.impl("conv_transpose", _autocast(_device), _key)
+    _definitions.impl("conv_transpose_bare", _autocast(_device), _key)
 
 
 # ---- vmap: a batch of inputs joins the batch that is there; a batch of anything else is run one by one.
@@ -192,6 +266,7 @@ def _vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, in
 
 
 torch.library.register_vmap("convt::conv_transpose", _vmap)
+torch.library.register_vmap("convt::conv_transpose_bare", _vmap)
 
 
 # ---- plans kept between calls

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -47,20 +47,29 @@ def _batch_norm(x: torch.Tensor, op: Op, given: dict[str, torch.Tensor], dims: i
     return result + _per_channel(given["bias"], dims) if "bias" in given else result
 
 
-def _apply(x: torch.Tensor, op: Op, given: dict[str, torch.Tensor], conv: torch.Tensor) -> torch.Tensor:
+def _along(function: Callable[[torch.Tensor, int], torch.Tensor], x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    """A function along one axis, along several as if they were one."""
+    last = list(range(-len(dims), 0))
+    moved = x.movedim(tuple(dims), tuple(last))
+    return function(moved.flatten(-len(dims)), -1).view(moved.shape).movedim(tuple(last), tuple(dims))
+
+
+def _apply(
+    x: torch.Tensor, op: Op, given: dict[str, torch.Tensor], kept: dict[str, torch.Tensor]
+) -> torch.Tensor:
     dims = x.dim() - 2
     if op.name == "batch_norm":
         return _batch_norm(x, op, given, dims)
     names: dict[str, Any] = {"weight": None, "bias": None, **op.parameters, **given}
-    names.update(x=x, F=F, torch=torch)
-    if op.name in _POOLS:
+    names.update(x=x, F=F, torch=torch, along=_along, dims=op.dims(x.dim()))
+    if "size" in op.parameters:
         names["size"], names["stride"], names["padding"] = pool_sizes(op, dims)
-        names[op.name] = _POOLS[op.name][dims - 1]
+        names.update({name: functions[dims - 1] for name, functions in _POOLS.items()})
     term = op.parameters.get("other")
     if term == "channel":
         names["other"] = _per_channel(given["other"], dims)
-    elif term == "conv":
-        names["other"] = conv
+    elif term in kept:
+        names["other"] = kept[term]
     result: torch.Tensor = eval(_expressions()[op.name], names)  # the library's own expressions
     return result
 
@@ -72,10 +81,14 @@ def chain(conv: torch.Tensor, operands: Sequence[torch.Tensor], call: Call) -> t
     conv = conv.to(wide)
     rest = [operand.to(wide) for operand in operands]
     x = conv
+    kept = {"conv": conv}
     for op in call.chain:
+        if op.name == "keep":
+            kept[op.parameters["name"]] = x
+            continue
         given = dict(zip(op.operands, rest))
         rest = rest[len(op.operands) :]
-        x = _apply(x, op, given, conv)
+        x = _apply(x, op, given, kept)
     return x.to(dtype)
 
 

@@ -16,6 +16,7 @@ import convt
 import convt.torch
 
 WORLD = 2
+WAYS = ("ddp", "fsdp2", "inference")
 
 
 def net() -> nn.Module:
@@ -38,48 +39,56 @@ def step(model: nn.Module, x: torch.Tensor) -> None:
         optimizer.step()
 
 
-def worker(rank: int, how: str, folder: str) -> None:
+def run(rank: int, how: str) -> object:
+    """What every process has in the end: the results of the whole batch, or the weights."""
+    model, x = net(), batch()
+    part = x.chunk(WORLD)[rank]
+    if how == "inference":
+        with torch.no_grad():
+            own = model(part).contiguous()
+            parts = [torch.empty_like(own) for _ in range(WORLD)]
+            dist.all_gather(parts, own)
+            return torch.cat(parts)
+    if how == "ddp":
+        model = nn.parallel.DistributedDataParallel(model)
+        step(model, part)
+        return model.module.state_dict()
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (WORLD,))
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    step(model, part)
+    return {name: value.full_tensor() for name, value in model.state_dict().items()}
+
+
+def worker(rank: int, folder: str) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD)
     try:
-        model, x = net(), batch()
-        part = x.chunk(WORLD)[rank]
-        if how == "inference":
-            with torch.no_grad():
-                own = model(part).contiguous()
-                parts = [torch.empty_like(own) for _ in range(WORLD)]
-                dist.all_gather(parts, own)
-                result = torch.cat(parts)
-                if rank == 0:
-                    torch.save(result, f"{folder}/result")
-            return
-        if how == "ddp":
-            model = nn.parallel.DistributedDataParallel(model)
-            step(model, part)
-            state = model.module.state_dict()
-        else:
-            from torch.distributed.device_mesh import init_device_mesh
-            from torch.distributed.fsdp import fully_shard
-
-            mesh = init_device_mesh("cpu", (WORLD,))
-            for layer in model:
-                fully_shard(layer, mesh=mesh)
-            fully_shard(model, mesh=mesh)
-            step(model, part)
-            state = {name: value.full_tensor() for name, value in model.state_dict().items()}
-        if rank == 0:
-            torch.save(state, f"{folder}/result")
+        for how in WAYS:
+            result = run(rank, how)
+            if rank == 0:
+                torch.save(result, f"{folder}/{how}")
         dist.barrier()
     finally:
         dist.destroy_process_group()
 
 
-@pytest.mark.parametrize("how", ["ddp", "fsdp2", "inference"])
-def test_against_one_process(how):
+@pytest.fixture(scope="module")
+def results() -> dict[str, object]:
+    """Of all ways, by processes that are started once: most of their time goes into starting."""
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(worker, (how, folder), nprocs=WORLD)
-        got = torch.load(f"{folder}/result")
+        mp.spawn(worker, (folder,), nprocs=WORLD)
+        return {how: torch.load(f"{folder}/{how}") for how in WAYS}
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_against_one_process(how, results):
+    got = results[how]
     model = net()
     if how == "inference":
         torch.testing.assert_close(got, model(batch()).detach(), atol=1e-6, rtol=1e-6)

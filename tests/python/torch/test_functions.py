@@ -38,7 +38,7 @@ def cases(draw):
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases())
 def test_random(case):
     dims, groups = case["dims"], case["groups"]

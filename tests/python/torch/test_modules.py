@@ -64,6 +64,14 @@ def test_optimize_swaps_and_reports():
     torch.testing.assert_close(model(x), want)
 
 
+def test_optimize_slopes():
+    model, x = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.PReLU(4), nn.Tanh()), torch.randn(2, 3, 5, 5)
+    nn.init.uniform_(model[1].weight)
+    want = model(x)
+    assert convt.torch.optimize(model).swaps[0].modules == ["1", "2"]
+    torch.testing.assert_close(model(x), want)
+
+
 def test_optimize_keeps_training_mode():
     model, x = net(), torch.randn(4, 4, 9, 9)
     twin = copy.deepcopy(model)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations that people write by hand, in which the running value is used more than once: x * sigmoid(x), a norm over
-channels in single steps."""
+"""A norm over channels that people write by hand, in which the running value is used more than once."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from collections.abc import Iterator
 from torch.fx import Node
 
 from .names import bind, bind_dims, name_of, writes_in_place
+from .regions import region
 from .steps import Running, Step
 from .values import number, written
 
@@ -26,64 +26,6 @@ def _other(node: Node, known: Node) -> object:
     if len(node.args) != 2 or node.kwargs:
         return None
     return node.args[1] if node.args[0] is known else node.args[0]
-
-
-# ---- x * f(x)
-
-# Unary operations of a path from x to f(x), and what x * f(x) then is.
-_PRODUCTS: dict[tuple[str, ...], str] = {
-    ("sigmoid",): "silu",
-    ("softplus", "tanh"): "mish",
-    ("hardsigmoid",): "hardswish",
-    ("add 3", "relu6", "div 6"): "hardswish",
-    ("add 3", "clamp 0 6", "div 6"): "hardswish",
-    ("add 3", "hardtanh 0 6", "div 6"): "hardswish",
-}
-
-
-def _word(node: Node, value: Node) -> str | None:
-    name = name_of(node)
-    if writes_in_place(node):
-        return None
-    if name in ("sigmoid", "tanh", "softplus", "hardsigmoid", "relu6"):
-        return name if len(node.args) == 1 and not any(
-            key not in ("inplace",) for key in node.kwargs) else None
-    if name in ("add", "div"):
-        term = number(_other(node, value))
-        if term is None or (name == "div" and node.args[0] is not value):
-            return None
-        return f"{name} {written(term)}"
-    if name in ("clamp", "hardtanh"):
-        given = bind(node, a=None, b=None)
-        numbers = [number(limit) for limit in given.values()] if given and not node.kwargs else []
-        return f"{name} {' '.join(written(limit) for limit in numbers if limit is not None)}"
-    return None
-
-
-def _product(running: Running) -> Step | None:
-    users = list(running.node.users)
-    if len(users) != 2:
-        return None
-    for start, end in (users, users[::-1]):
-        if not _is(end, "mul"):
-            continue
-        words: list[str] = []
-        path: list[Node] = []
-        node, value = start, running.node
-        while len(words) < 4:
-            word = _word(node, value)
-            if word is None:
-                break
-            words.append(word)
-            path.append(node)
-            following = _only_user(node)
-            if following is end and _other(end, running.node) is node:
-                op = _PRODUCTS.get(tuple(words))
-                return Step(end, (op,), through=tuple(path)) if op else None
-            if following is None:
-                break
-            node, value = following, node
-    return None
 
 
 # ---- (x - mean) / sqrt(variance + eps), over channels
@@ -156,5 +98,5 @@ def _channel_norm(running: Running) -> Step | None:
 
 
 def diamond(running: Running) -> Step | None:
-    """The step of such an operation; None where there is none."""
-    return _product(running) or _channel_norm(running)
+    """The step of what is written so, or of an activation that is; None where there is none."""
+    return region(running) or _channel_norm(running)

@@ -21,12 +21,14 @@ _OPERATORS: dict[Callable[..., Any], tuple[str, bool]] = {
     operator.truediv: ("div", False), operator.itruediv: ("div", True),
     getattr: ("getattr", False),
     operator.neg: ("neg", False), operator.getitem: ("getitem", False), operator.setitem: ("setitem", True), operator.pow: ("pow", False),
+    operator.gt: ("gt", False), operator.ge: ("ge", False), operator.lt: ("lt", False), operator.le: ("le", False),
 }
 _SYNONYMS = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg", "clip": "clamp",
     "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim", "special_expit": "sigmoid",
-    "special_logsumexp": "logsumexp", "special_softmax": "softmax", "__add__": "add", "__mul__": "mul",
-    "__sub__": "sub", "__truediv__": "div", "__radd__": "add", "__rmul__": "mul", "__rsub__": "rsub",
+    "absolute": "abs", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
+    "special_logsumexp": "logsumexp", "special_softmax": "softmax", "special_log_softmax": "log_softmax", "__add__": "add", "__mul__": "mul",
+    "__sub__": "sub", "__truediv__": "div", "__radd__": "add", "__rmul__": "mul", "__rsub__": "rsub", "__pow__": "pow",
 }
 
 

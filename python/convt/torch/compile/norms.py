@@ -62,7 +62,7 @@ def _layer_norm(running: Running, node: Node) -> Step | str:
         return _ARGUMENTS
     count = len(given["normalized_shape"])
     over = running.axes[-count:]
-    if over == (1,):
+    if over == ((1,),):
         words = ["channels"]
     elif running.plain and count < running.rank:
         words = [f"trailing={count}"]
@@ -99,7 +99,7 @@ def _batch_norm(running: Running, node: Node) -> Step | str:
         "running_mean", "running_var", "weight", "bias")
     given = bind(
         node, **dict.fromkeys(order), training=False, momentum=0.1, eps=1e-5, cudnn_enabled=True)
-    if given is None or running.axes[:2] != (0, 1):
+    if given is None or not running.batch_first:
         return _ARGUMENTS
     if given["training"] is not False or given["running_mean"] is None or given["running_var"] is None:
         return "normalises by the batch's own statistics"
@@ -113,9 +113,26 @@ def _given(running: Running, node: Node, given: dict[str, Any]) -> Step | str:
     return _norm(running, node, [], "batch_norm", given, statistics)
 
 
+def _rms_norm(running: Running, node: Node) -> Step | str:
+    given = bind(node, "normalized_shape", weight=None, eps=None)
+    if given is None or not isinstance(given["normalized_shape"], (tuple, list)):
+        return _ARGUMENTS
+    if running.axes[-len(given["normalized_shape"]) :] != ((1,),):
+        return "normalises other axes than channels"
+    dtype = running.tensor.dtype
+    eps = number(torch.finfo(dtype).eps if given["eps"] is None else given["eps"])
+    weight = given["weight"]
+    tensor = tensor_of(weight)
+    if eps is None or dtype.itemsize == 2 or (weight is not None and (tensor is None or tensor.dtype != dtype)):
+        return _ARGUMENTS
+    ops = (f"rms_norm(channels, eps={written(eps)})",)
+    return Step(node, ops) if weight is None else Step(node, (*ops, "mul(channel)"), (Operand(weight),))
+
+
 NORMS: dict[str, Callable[[Running, Node], Step | str]] = {
     "layer_norm": _layer_norm,
     "group_norm": _group_norm,
     "instance_norm": _instance_norm,
     "batch_norm": _batch_norm,
+    "rms_norm": _rms_norm,
 }

@@ -61,13 +61,17 @@ def _to(graph: Graph, node: Node, dtype: torch.dtype) -> Node:
 def _view(graph: Graph, call: Node, chain: Chain) -> Node:
     """The call's result (N, C, space...) with the axes that the graph expects."""
     running = chain.running
-    dropped = [axis for axis in range(running.rank) if axis not in running.axes]
+    order = [axis for axes in running.axes for axis in axes]
+    dropped = [axis for axis in range(running.rank) if axis not in order]
     if dropped:
         call = graph.call_function(torch.squeeze, (call, tuple(dropped)))
-    left = sorted(running.axes)
-    order = tuple(left.index(axis) for axis in running.axes)
-    if order != tuple(range(len(order))):
-        call = graph.call_function(torch.permute, (call, order))
+    left = sorted(order)
+    places = tuple(left.index(axis) for axis in order)
+    if places != tuple(range(len(places))):
+        call = graph.call_function(torch.permute, (call, places))
+    for position, axes in enumerate(running.axes):
+        if len(axes) > 1:
+            call = graph.call_function(torch.flatten, (call, position, position + len(axes) - 1))
     return call
 
 
@@ -94,7 +98,9 @@ def _replace(graph: Graph, walked: Walk, chain: Chain) -> str:
         operands = [
             operand.make(graph, operand.node) if operand.make else operand.node for operand in chain.operands
         ]
-        call = graph.call_function(_op.conv_transpose, (input, weight, operands, text, chain.layout, 0))
+        # Dynamo compiles anew where an input comes to require gradients.
+        op = _op.conv_transpose if chain.running.tensor.requires_grad else _op.conv_transpose_bare
+        call = graph.call_function(op, (input, weight, operands, text, chain.layout, 0))
         result = _view(graph, call, chain)
     call.meta.update({key: last.meta[key] for key in ("nn_module_stack", "stack_trace", "source_fn_stack")
                       if key in last.meta})

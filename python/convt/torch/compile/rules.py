@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ... import _library
 from ..._plan import Plan
@@ -92,7 +93,12 @@ def decide(convolution: Convolution, chain: Chain, text: str, options: Options) 
 
 # ---- the CPU
 
-_NORMS = ("layer_norm", "group_norm", "instance_norm", "batch_norm")
+_NORMS = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm")
+# What Inductor does in a pass of its own over the result.
+_PASSES = ("layer_norm", "group_norm", "instance_norm", "rms_norm", "max_pool", "min_pool", "softmax", "log_softmax", "max",
+           "min", "logsumexp")
+# What a plan moves in front of the convolution, which then has less to do.
+_MOVED = ("sum", "mean", "avg_pool", "sum_pool", "global_avg_pool")
 
 
 @functools.cache
@@ -101,10 +107,60 @@ def _has_matrix_units() -> bool:
     return bool(getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)())
 
 
+@functools.cache
+def _has_wide_vectors() -> bool:
+    return "AVX512" in torch.backends.cpu.get_cpu_capability()
+
+
 def machine() -> tuple[Any, ...]:
     """What the rules know of the machine: part of the key of what was compiled by them."""
     capability = torch.cuda.get_device_capability() if torch.cuda.is_available() else ()
-    return (_has_matrix_units(), *capability)
+    return (_has_matrix_units(), _has_wide_vectors(), *capability)
+
+
+def _runs_in_onednn(layer: Layer) -> bool:
+    """Whether PyTorch would give a small layer to oneDNN, which depends on batch, kernel and groups."""
+    call = layer.parsed
+    with unset_fake_temporarily():
+        input, weight = (torch.empty(shape, dtype=layer.dtype) for shape in (layer.input, layer.weight))
+        backend = torch._C._select_conv_backend(
+            input, weight, None, call.stride, call.padding, call.dilation, True, call.output_padding, call.groups)
+    # By name: PyTorch's hints and the module spell the type differently.
+    return str(backend).rpartition(".")[2] not in ("SlowTranspose2d", "SlowTranspose3d")
+
+
+def _products_with_zeros(layer: Layer) -> float:
+    """By how much the products grow at stride 1, where the engine multiplies the zeros around the image too."""
+    call = layer.parsed
+    growth = 1.0
+    for size, kernel, padding in zip(layer.input[2:], layer.weight[2:], call.padding):
+        growth *= max(1.0, (size + kernel - 1 - 2 * padding) / size)
+    return growth
+
+
+def _is_lost_to_onednn(layer: Layer) -> bool:
+    """Whether a layer of stride 1, at which oneDNN is as fast as for ordinary convolutions, has too little behind it.
+
+    In nanoseconds an output, one thread: products at some 70 GFLOP/s, and what Inductor pays to read and write the result
+    again for pointwise operations, and for each operation that takes a pass of its own.
+    """
+    call = layer.parsed
+    if set(call.stride) | set(call.dilation) | {call.groups} != {1}:
+        return False
+    growth = _products_with_zeros(layer)
+    image = math.prod(layer.input[2:]) * (layer.weight[0] + layer.weight[1] * growth) * layer.dtype.itemsize
+    # Images beyond the caches slow oneDNN down by a third.
+    rate = 0.85 if image > 8e6 else 0.9 if _has_wide_vectors() else 1.15
+    slower = rate * growth - 1
+    loss = slower * layer.weight[0] * math.prod(layer.weight[2:]) / 35
+    names = [op.name for op in call.chain]
+    if set(names) & set(_MOVED):
+        return False
+    passes = sum(name in _PASSES for name in names)
+    gain = 3.0 * passes + (1.5 if set(names) - {"bias"} else 0.0)
+    # oneDNN takes long to begin.
+    outputs = layer.positions * growth * layer.weight[1]
+    return outputs * (loss - gain) > 60_000 and _runs_in_onednn(layer)
 
 
 def _on_cpu(layer: Layer, engine: str) -> Decision:
@@ -112,12 +168,15 @@ def _on_cpu(layer: Layer, engine: str) -> Decision:
         return Decision(False, f"only the engine {engine} takes it")
     ops = [op for op in layer.parsed.chain if op.name != "bias"]
     products = layer.positions * layer.weights
-    # PyTorch's three-dimensional ones are slow from the start.
-    if products < 20_000 or (products < 300_000 and len(ops) < 3 and len(layer.input) < 5):
+    # oneDNN takes some 70 us to begin, PyTorch's own kernels 10, as convt does.
+    least = 4_000 if ops else 75_000 if len(layer.input) == 5 else 100_000
+    if products < least and not _runs_in_onednn(layer):
         return Decision(False, "tiny: the call costs more than it saves")
     # Weights are packed in every call, each for as few products as there are positions.
     if layer.positions < 32 and layer.weights > 65536:
         return Decision(False, "few positions for many weights, which are packed in every call")
+    if _is_lost_to_onednn(layer):
+        return Decision(False, "PyTorch is as fast at stride 1, and there is little behind it")
     if layer.dtype in (torch.bfloat16, torch.float16) and _has_matrix_units() and layer.parsed.groups == 1:
         if not any(op.name in _NORMS for op in ops):
             return Decision(False, "PyTorch multiplies 16-bit floats in AMX, which convt does not use yet")
@@ -175,7 +234,7 @@ def _measured(layer: Layer) -> Decision:
     input, weight = random(layer.input), random(layer.weight)
 
     def ours() -> None:
-        _op.call(input, weight, operands, layer.text, layer.layout)
+        _op.call(input, weight, operands, layer.text)
 
     def theirs() -> None:
         _reference.run(input, weight, operands, layer.parsed)

@@ -6,19 +6,18 @@ A spelling is a function of the running value and the node that uses it. It answ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any
 
 from torch.fx import Node
 
-from .names import MISSING, bind, bind_dims, first, name_of
+from .names import MISSING, bind, first
 from .norms import NORMS
-from .steps import Running, Step
-from .terms import combined, limits
-from .values import number, same, tensor_of, written
-
-Spelling = Callable[[Running, Node], "Step | str"]
-NOT_UNDERSTOOD = "its arguments are not understood"
+from .reductions import REDUCTIONS, axes_text
+from .steps import NOT_UNDERSTOOD, Running, Spelling, Step
+from .terms import combined, limits, prelu
+from .values import number, sizes_text, written
+from .views import VIEWS
 
 
 def _plain(op: str) -> Spelling:
@@ -68,20 +67,37 @@ def _clamp_one(which: str) -> Spelling:
     return spelling
 
 
-def _selu(running: Running, node: Node) -> Step | str:
-    return Step(node, ("elu(1.6732632423543772)", "mul(1.0507009873554805)"))
-
-
-def _celu(running: Running, node: Node) -> Step | str:
-    given = bind(node, alpha=1.0, inplace=False)
-    return Step(node, ("elu(1)",)) if given and given["alpha"] == 1 else "celu is elu only where alpha is 1"
-
-
 def _fixed(*ops: str) -> Spelling:
     def spelling(running: Running, node: Node) -> Step | str:
         return Step(node, ops)
 
     return spelling
+
+
+def _pow(running: Running, node: Node) -> Step | str:
+    given = bind(node, "exponent")
+    exponent = None if given is None or first(node) is not running.node else number(given["exponent"])
+    return "its exponent is no constant number" if exponent is None else Step(node, (f"pow({written(exponent)})",))
+
+
+def _softshrink(running: Running, node: Node) -> Step | str:
+    given = bind(node, lambd=0.5)
+    limit = None if given is None else number(given["lambd"])
+    if limit is None:
+        return NOT_UNDERSTOOD
+    return Step(node, ("keep(@x)", f"clamp({written(-limit)}, {written(limit)})", "mul(-1)", "add(@x)"))
+
+
+def _normalize(running: Running, node: Node) -> Step | str:
+    """F.normalize: divided by its length."""
+    given = bind(node, p=2.0, dim=1, eps=1e-12)
+    if given is None or number(given["p"]) != 2 or number(given["eps"]) is None:
+        return NOT_UNDERSTOOD
+    over = axes_text(running, running.axes_of(given["dim"]))
+    if over is None:
+        return "normalises other axes than channels and space"
+    eps = written(number(given["eps"]) or 0.0)
+    return Step(node, ("keep(@x)", "pow(2)", f"sum{over}", "sqrt", f"clamp(min={eps})", "pow(-1)", "mul(@x)"))
 
 
 def _dropout(running: Running, node: Node) -> Step | str:
@@ -104,10 +120,6 @@ def _each(value: Any, dims: int) -> tuple[int, ...] | None:
     if isinstance(value, (tuple, list)) and all(isinstance(size, int) for size in value):
         return tuple(value) * dims if len(value) == 1 else tuple(value) if len(value) == dims else None
     return None
-
-
-def _sizes(values: tuple[int, ...]) -> str:
-    return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
 
 
 def _pool(op: str, dims: int) -> Spelling:
@@ -134,11 +146,11 @@ def _pool(op: str, dims: int) -> Spelling:
         padding = _each(given["padding"], dims)
         if size is None or stride is None or padding is None:
             return NOT_UNDERSTOOD
-        words = [_sizes(size)]
+        words = [sizes_text(size)]
         if stride != size:
-            words.append(f"stride={_sizes(stride)}")
+            words.append(f"stride={sizes_text(stride)}")
         if any(padding):
-            words.append(f"padding={_sizes(padding)}")
+            words.append(f"padding={sizes_text(padding)}")
         if given["ceil_mode"]:
             words.append("ceil")
         if any(padding) and given.get("count_include_pad") is False:
@@ -156,181 +168,48 @@ def _named_size(node: Node, **defaults: Any) -> dict[str, Any] | None:
     return None if given is None else {**given, "size": given["kernel_size"]}
 
 
-def _adaptive(dims: int) -> Spelling:
+def _adaptive(op: str, dims: int) -> Spelling:
     def spelling(running: Running, node: Node) -> Step | str:
-        given = bind(node, "output_size")
-        if given is None or not running.plain or running.rank != dims + 2:
+        given = bind(node, "output_size", return_indices=False)
+        if given is None or given["return_indices"] or not running.plain or running.rank != dims + 2:
             return NOT_UNDERSTOOD
-        if _each(given["output_size"], dims) != (1,) * dims:
-            return "an adaptive pool to more than one element"
-        return Step(node, ("global_avg_pool",))
+        wanted = _each(given["output_size"], dims)
+        if op == "avg_pool" and wanted == (1,) * dims:
+            return Step(node, ("global_avg_pool",))
+        # Windows of one size, side by side, where the sizes do not change and divide.
+        space = running.space
+        if wanted is None or not all(isinstance(size, int) for size in space) or any(
+            count == 0 or size % count for size, count in zip(space, wanted)
+        ):
+            return "an adaptive pool whose windows differ"
+        return Step(node, (f"{op}({sizes_text(tuple(size // count for size, count in zip(space, wanted)))})",))
 
     return spelling
-
-
-# ---- reductions
-
-
-def _reduced(running: Running, node: Node, op: str, dim: Any, keepdim: Any, last: Node | None = None) -> Step | str:
-    """A reduction over axes: over channels, over all of space where it is a mean, or over axes of one element."""
-    if dim in (None, (), [], MISSING):
-        return "reduces over the batch too"
-    axes = running.axes_of(dim)
-    if axes is None or not isinstance(keepdim, bool):
-        return NOT_UNDERSTOOD
-    left = running.axes if keepdim else tuple(axis for axis in running.axes if axis not in axes)
-    through = () if last is None else (node,)
-    sizes = running.sizes
-    busy = {axis for axis in axes if not same(sizes[axis], 1)}
-    space = {axis for axis in range(2, running.rank) if not same(sizes[axis], 1)}
-    ops: tuple[str, ...]
-    if 0 in axes:
-        return "reduces over the batch"
-    if not busy and op != "softmax":
-        ops = ()
-    elif op == "mean" and busy == space:
-        ops = ("global_avg_pool",)
-    elif op == "mean" and busy == space | {1}:
-        ops = ("mean", "global_avg_pool")
-    elif busy == {1}:
-        ops = (op,)
-    else:
-        return "reduces over other axes than channels, or all of space for a mean"
-    return Step(last or node, ops, axes=left, through=through)
-
-
-def _reduction(op: str) -> Spelling:
-    def spelling(running: Running, node: Node) -> Step | str:
-        given = bind_dims(node, "dim", keepdim=False, dtype=None)
-        if given is None or given["dtype"] not in (None, running.tensor.dtype):
-            return NOT_UNDERSTOOD
-        return _reduced(running, node, op, given["dim"], given["keepdim"])
-
-    return spelling
-
-
-def _extreme(op: str) -> Spelling:
-    """max and min: over an axis, of which the values are used, or with a number."""
-
-    def spelling(running: Running, node: Node) -> Step | str:
-        given = bind(node, "dim", keepdim=False)
-        if given is None:
-            given = bind(node, "other")
-            if given is None:
-                return NOT_UNDERSTOOD
-            given["dim"] = given["other"]
-        other = given["dim"]
-        if isinstance(other, Node) or (isinstance(first(node), Node) and first(node) is not running.node):
-            return _limited(op)(running, node)
-        if other is MISSING:
-            return "reduces over everything"
-        users = list(node.users)
-        if len(users) != 1 or name_of(users[0]) not in ("getitem", "getattr"):
-            return "its indices are used"
-        if users[0].args[1] not in (0, "values"):
-            return "its indices are used"
-        if same(running.sizes[running.axis(other) or 0], 1):
-            return "reduces over an axis of one element"
-        return _reduced(running, node, op, other, given["keepdim"], users[0])
-
-    return spelling
-
-
-def _limited(op: str) -> Spelling:
-    """maximum(x, number), minimum(x, number)."""
-
-    def spelling(running: Running, node: Node) -> Step | str:
-        if len(node.args) != 2 or node.kwargs:
-            return NOT_UNDERSTOOD
-        other = node.args[1] if node.args[0] is running.node else node.args[0]
-        return limits(node, other, None) if op == "max" else limits(node, None, other)
-
-    return spelling
-
-
-def _softmax(running: Running, node: Node) -> Step | str:
-    given = bind(node, dim=None, _stacklevel=3, dtype=None)
-    given = given or bind(node, dim=None, dtype=None)
-    if given is None or given["dtype"] not in (None, running.tensor.dtype):
-        return NOT_UNDERSTOOD
-    axes = running.axes_of(given["dim"])
-    return Step(node, ("softmax",)) if axes == {1} else "a softmax over other axes than channels"
-
-
-# ---- views and nothing
-
-
-def _permute(running: Running, node: Node) -> Step | str:
-    given = bind_dims(node, "dims")
-    dims = given["dims"] if given else None
-    if not isinstance(dims, (tuple, list)) or not all(isinstance(dim, int) for dim in dims):
-        return NOT_UNDERSTOOD
-    return Step(node, axes=tuple(running.axes[dim] for dim in dims))
-
-
-def _transpose(running: Running, node: Node) -> Step | str:
-    given = bind(node, "dim0", "dim1")
-    if given is None or not all(isinstance(dim, int) for dim in given.values()):
-        return NOT_UNDERSTOOD
-    axes = list(running.axes)
-    a, b = given["dim0"], given["dim1"]
-    axes[a], axes[b] = axes[b], axes[a]
-    return Step(node, axes=tuple(axes))
-
-
-def _movedim(running: Running, node: Node) -> Step | str:
-    given = bind(node, "source", "destination")
-    if given is None or not all(isinstance(dim, int) for dim in given.values()):
-        return "moves several axes"
-    axes = list(running.axes)
-    moved = axes.pop(given["source"])
-    axes.insert(given["destination"] % len(running.axes), moved)
-    return Step(node, axes=tuple(axes))
-
-
-def _squeeze(running: Running, node: Node) -> Step | str:
-    given = bind_dims(node, "dim")
-    if given is None or given["dim"] is MISSING:
-        return "drops axes by their sizes"
-    axes = running.axes_of(given["dim"])
-    if axes is None or not all(same(running.sizes[axis], 1) for axis in axes):
-        return "drops an axis that may have more than one element"
-    return Step(node, axes=tuple(axis for axis in running.axes if axis not in axes))
-
-
-def _reshape(running: Running, node: Node) -> Step | str:
-    """Of one element per channel to (N, C)."""
-    result = tensor_of(node)
-    sizes = running.sizes
-    if result is not None and result.dim() == 2 and running.axes[:2] == (0, 1) and all(
-        same(size, 1) for size in sizes[2:]
-    ) and same(result.shape[0], sizes[0]) and same(result.shape[1], sizes[1]):
-        return Step(node, axes=(0, 1))
-    return "a view that is no permutation of axes"
-
-
-def _nothing(running: Running, node: Node) -> Step | str:
-    """Copies, and conversions to the type that the value has: only where the result lies in memory may differ."""
-    result = tensor_of(node)
-    if result is None or result.dtype != running.tensor.dtype or result.device != running.tensor.device:
-        return "converts the value"
-    return Step(node)
-
-
-def _detach(running: Running, node: Node) -> Step | str:
-    return "stops gradients" if running.tensor.requires_grad else Step(node)
 
 
 SPELLINGS: dict[str, Spelling] = {
-    **{name: _plain(name) for name in ("relu", "sigmoid", "tanh", "silu", "hardswish", "hardsigmoid", "mish")},
+    **{name: _plain(name) for name in (
+        "relu", "sigmoid", "tanh", "silu", "hardswish", "hardsigmoid", "mish", "relu6", "selu", "softsign", "logsigmoid",
+        "abs", "sqrt", "exp", "log")},
     "gelu": _gelu,
     "leaky_relu": _numbers("leaky_relu", negative_slope=0.01),
     "elu": _numbers("elu", alpha=1.0),
     "hardtanh": _numbers("hardtanh", min_val=-1.0, max_val=1.0),
     "softplus": _numbers("softplus", beta=1.0, threshold=20.0),
-    "relu6": _fixed("clamp(0, 6)"),
-    "selu": _selu,
-    "celu": _celu,
+    "celu": _numbers("celu", alpha=1.0),
+    "hardshrink": _numbers("hardshrink", lambd=0.5),
+    "threshold": _numbers("threshold", threshold=math.nan, value=math.nan),
+    "prelu": prelu,
+    "log_sigmoid": _fixed("logsigmoid"),
+    "pow": _pow,
+    "square": _fixed("pow(2)"),
+    "rsqrt": _fixed("pow(-0.5)"),
+    "reciprocal": _fixed("pow(-1)"),
+    "log2": _fixed("log", f"mul({1 / math.log(2)!r})"),
+    "log10": _fixed("log", f"mul({1 / math.log(10)!r})"),
+    "softshrink": _softshrink,
+    "tanhshrink": _fixed("keep(@x)", "tanh", "mul(-1)", "add(@x)"),
+    "normalize": _normalize,
     "neg": _fixed("mul(-1)"),
     "positive": _fixed(),
     "clamp": _clamp,
@@ -342,23 +221,8 @@ SPELLINGS: dict[str, Spelling] = {
     **NORMS,
     **{f"max_pool{dims}d": _pool("max_pool", dims) for dims in (1, 2, 3)},
     **{f"avg_pool{dims}d": _pool("avg_pool", dims) for dims in (1, 2, 3)},
-    **{f"adaptive_avg_pool{dims}d": _adaptive(dims) for dims in (1, 2, 3)},
-    "sum": _reduction("sum"),
-    "mean": _reduction("mean"),
-    "amax": _reduction("max"),
-    "amin": _reduction("min"),
-    "logsumexp": _reduction("logsumexp"),
-    "max": _extreme("max"),
-    "min": _extreme("min"),
-    "maximum": _limited("max"),
-    "minimum": _limited("min"),
-    "softmax": _softmax,
-    "_softmax": _softmax,
-    "permute": _permute,
-    "transpose": _transpose,
-    "movedim": _movedim,
-    "squeeze": _squeeze,
-    **{name: _reshape for name in ("view", "reshape", "flatten")},
-    **{name: _nothing for name in ("contiguous", "clone", "to", "float", "half", "bfloat16", "double", "type_as", "alias")},
-    "detach": _detach,
+    **{f"adaptive_avg_pool{dims}d": _adaptive("avg_pool", dims) for dims in (1, 2, 3)},
+    **{f"adaptive_max_pool{dims}d": _adaptive("max_pool", dims) for dims in (1, 2, 3)},
+    **REDUCTIONS,
+    **VIEWS,
 }

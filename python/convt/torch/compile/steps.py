@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.fx import Graph, Node
 
-from .values import Size, tensor_of
+from .values import Size, same, tensor_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,18 +20,28 @@ class Operand:
 
     node: Node
     make: Callable[[Graph, Node], Node] | None = None
+    others: tuple[Node, ...] = ()  # nodes that `make` reads besides
+
+
+Axes = tuple[tuple[int, ...], ...]  # for each of a node's axes those of (N, C, space...) that it is, in their order
+
+
+def each_of(rank: int) -> Axes:
+    """The axes of a value that lies as (N, C, space...)."""
+    return tuple((axis,) for axis in range(rank))
 
 
 @dataclasses.dataclass(frozen=True)
 class Running:
-    """The running value: its node, and which axes of (N, C, space...) the node's own axes are, in their order.
+    """The running value: its node, and which axes of (N, C, space...) the node's own axes are.
 
-    Axes that are missing there were reduced to one element and dropped.
+    Axes that are missing there were reduced to one element and dropped. An axis of the node that is several was flattened.
     """
 
     node: Node
-    axes: tuple[int, ...]
+    axes: Axes
     rank: int  # of the convolution's result
+    parts: tuple[Size, ...] = ()  # sizes of (N, C, space...) when axes were flattened
 
     @property
     def tensor(self) -> torch.Tensor:
@@ -41,13 +52,21 @@ class Running:
     @property
     def plain(self) -> bool:
         """Whether the node's axes are (N, C, space...)."""
-        return self.axes == tuple(range(self.rank))
+        return self.axes == each_of(self.rank)
+
+    @property
+    def batch_first(self) -> bool:
+        """Whether they begin with (N, C)."""
+        return self.axes[:2] == ((0,), (1,))
 
     @property
     def sizes(self) -> list[Size]:
         """Of (N, C, space...)."""
-        shape = self.tensor.shape
-        return [shape[self.axes.index(axis)] if axis in self.axes else 1 for axis in range(self.rank)]
+        sizes: list[Size] = [1] * self.rank
+        for size, axes in zip(self.tensor.shape, self.axes):
+            for axis in axes:
+                sizes[axis] = size if len(axes) == 1 or same(size, 1) else self.parts[axis]
+        return sizes
 
     @property
     def channels(self) -> Size:
@@ -57,20 +76,27 @@ class Running:
     def space(self) -> list[Size]:
         return self.sizes[2:]
 
-    def axis(self, dim: int) -> int | None:
-        """Which of (N, C, space...) a node's axis is; None for one that there is not."""
-        if not -len(self.axes) <= dim < len(self.axes):
-            return None
-        return self.axes[dim]
-
     def axes_of(self, dims: Any) -> set[int] | None:
-        """The same of several; None where one of them is no constant or there is none."""
+        """Which of (N, C, space...) some of the node's axes are; None where one is no constant or there is none."""
         if isinstance(dims, int) and not isinstance(dims, bool):
             dims = (dims,)
         if not isinstance(dims, (tuple, list)) or not all(isinstance(dim, int) for dim in dims):
             return None
-        found = [self.axis(dim) for dim in dims]
-        return None if None in found else {axis for axis in found if axis is not None}
+        if not all(-len(self.axes) <= dim < len(self.axes) for dim in dims):
+            return None
+        return {axis for dim in dims for axis in self.axes[dim]}
+
+    def without(self, axes: set[int]) -> Axes:
+        """The node's axes but for those that are some of (N, C, space...)."""
+        return tuple(own for own in self.axes if not set(own) <= axes)
+
+    def after(self, step: Step) -> Running:
+        """The running value behind a step."""
+        axes = self.axes if step.axes is None else step.axes
+        return Running(step.last, axes, self.rank, tuple(self.sizes))
+
+
+_KEPT = re.compile(r"@\w+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +104,20 @@ class Step:
     """What a node, or several, do to the running value."""
 
     last: Node  # whose result is the running value afterwards
-    ops: tuple[str, ...] = ()  # in text form
+    ops: tuple[str, ...] = ()  # in text form; words that begin with @ stand for names of kept values
     operands: tuple[Operand, ...] = ()
-    axes: tuple[int, ...] | None = None  # afterwards; None: as before
+    axes: Axes | None = None  # afterwards; None: as before
     through: tuple[Node, ...] = ()  # nodes besides `last` that the step takes up
+    instead: bool = False  # its ops take the place of the convolution's own bias
+
+    def named(self, ops: tuple[str, ...]) -> tuple[str, ...]:
+        """Its ops, with names for the values that it keeps which no op before them has."""
+        used = sum(op.startswith("keep(") for op in ops)
+        words = dict.fromkeys(word for op in self.ops for word in _KEPT.findall(op))
+        names = {word: f"v{used + index}" for index, word in enumerate(words)}
+        return tuple(_KEPT.sub(lambda found: names[found[0]], op) for op in self.ops)
+
+
+#: What an operation of PyTorch's is in the vocabulary: the step from the running value along a node, or why there is none.
+Spelling = Callable[[Running, Node], "Step | str"]
+NOT_UNDERSTOOD = "its arguments are not understood"

@@ -52,11 +52,11 @@ def _combined(running: Running, node: Node, op: str, other: Any, turned: bool) -
     before: tuple[str, ...] = ()
     if turned and op == "sub":  # a - x is a + (-x)
         before, op = ("mul(-1)",), "add"
-    elif turned and op == "div":
-        return "the value divides"
+    elif turned and op == "div":  # a / x is a * x^-1
+        before, op = ("pow(-1)",), "mul"
     value = number(other)
     if value is not None:
-        return Step(node, (*before, f"{op}({written(value)})"))
+        return Step(node, (*before, *([] if before and value == 1 and op == "mul" else [f"{op}({written(value)})"])))
     tensor = tensor_of(other)
     result = tensor_of(node)
     if tensor is None or result is None:
@@ -76,12 +76,9 @@ def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Opera
     if tensor.device != running.tensor.device and tensor.dim() > 0:
         return "the other term is on another device"
     shape = (1,) * (len(running.axes) - tensor.dim()) + tuple(tensor.shape)
-    busy = [axis for axis, size in zip(running.axes, shape) if not same(size, 1)]
+    busy = [axis for axes, size in zip(running.axes, shape) if not same(size, 1) for axis in axes]
     if not busy:
-        if tensor.device != running.tensor.device:
-            return "the other term is on another device"
-        return "channel", Operand(node, _spread(running.channels, dtype, tensor)), dtype != torch.float32 and (
-            dtype != torch.float64)
+        return one_for_all(running, node, tensor)
     if tensor.dtype not in (dtype, torch.float32):
         return "the other term is of another type"
     f32 = tensor.dtype != dtype
@@ -93,6 +90,32 @@ def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Opera
     if dtype.itemsize == 2 and tensor.is_cuda and torch.is_autocast_enabled("cuda") and node.op not in _GIVEN:
         return "the other term's type under autocast is known when it runs"
     return "tensor", Operand(node), f32
+
+
+def one_for_all(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Operand, bool] | str:
+    """A tensor of one element as a value per channel."""
+    if tensor.device != running.tensor.device:
+        return "the other term is on another device"
+    dtype = running.tensor.dtype
+    return "channel", Operand(node, _spread(running.channels, dtype, tensor)), dtype.itemsize == 2
+
+
+def prelu(running: Running, node: Node) -> Step | str:
+    """One slope, or one per channel."""
+    given = bind(node, "weight")
+    tensor = None if given is None else tensor_of(given["weight"])
+    if given is None or tensor is None or not running.batch_first:
+        return "its arguments are not understood"
+    if same(tensor.numel(), 1):
+        found = one_for_all(running, given["weight"], tensor)
+    elif tensor.dtype not in (running.tensor.dtype, torch.float32) or tensor.device != running.tensor.device:
+        return "its slopes are of another type or on another device"
+    else:
+        found = "channel", Operand(given["weight"]), tensor.dtype != running.tensor.dtype
+    if isinstance(found, str):
+        return found
+    _, operand, f32 = found
+    return Step(node, ("prelu(dtype=f32)" if f32 else "prelu",), (operand,))
 
 
 def _spread(channels: Any, dtype: torch.dtype, tensor: torch.Tensor) -> Callable[[Graph, Node], Node]:

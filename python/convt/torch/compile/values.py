@@ -70,3 +70,8 @@ def written(value: float) -> str:
     """A number in the text form."""
     value = float(value)
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def sizes_text(values: tuple[int, ...]) -> str:
+    """Sizes in the text form: one number where all are equal."""
+    return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))

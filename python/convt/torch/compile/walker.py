@@ -13,8 +13,11 @@ from .._kernel import DTYPES, dense_strides
 from .aliases import roots, writer_between
 from .diamonds import diamond
 from .names import bind, first, name_of, writes_in_place
+from .kept import kept
+from .polynomials import polynomial
+from .regions import region
 from .spellings import SPELLINGS
-from .steps import Operand, Running, Step
+from .steps import Operand, Running, Step, each_of
 from .values import same, tensor_of
 
 _CONVOLUTIONS = {f"conv_transpose{dims}d": dims for dims in (1, 2, 3)}
@@ -112,6 +115,11 @@ def convolution_of(node: Node) -> Convolution | str:
         node, input, weight, bias, stride, padding, output_padding, dilation, given["groups"])
 
 
+def _stride(axes: tuple[int, ...], sizes: list[Any], strides: list[int]) -> Any:
+    """The stride of axes that were flattened to one: the last one's that has more than one element."""
+    return strides[next((axis for axis in reversed(axes) if not same(sizes[axis], 1)), axes[-1])]
+
+
 def layout_of(running: Running) -> str | None:
     """The layout in which the value lies, as (N, C, space...); None where it is neither of the two."""
     strides = running.tensor.stride()
@@ -119,8 +127,8 @@ def layout_of(running: Running) -> str | None:
     for layout in ("channels_first", "channels_last"):
         wanted = dense_strides(sizes, layout == "channels_last")
         if all(
-            same(sizes[axis], 1) or same(strides[position], wanted[axis])
-            for position, axis in enumerate(running.axes)
+            all(same(sizes[axis], 1) for axis in axes) or same(strides[position], _stride(axes, sizes, wanted))
+            for position, axes in enumerate(running.axes)
         ):
             return layout
     return None
@@ -155,7 +163,8 @@ def _next(running: Running) -> Step | str:
         return "the vocabulary has no such operation"
     if user.kwargs.get("out") is not None:
         return "it writes into a given tensor"
-    return spelling(running, user)
+    step = spelling(running, user)
+    return (region(running) or step) if isinstance(step, str) else step
 
 
 def _described(node: Node) -> str:
@@ -169,7 +178,7 @@ def walk(node: Node) -> Walk | str:
         return convolution
     result = tensor_of(node)
     assert result is not None
-    running = Running(node, tuple(range(result.dim())), result.dim())
+    running = Running(node, each_of(result.dim()), result.dim())
     ops: tuple[str, ...] = ()
     operands: tuple[Operand, ...] = ()
     if convolution.bias is not None:
@@ -187,6 +196,10 @@ def walk(node: Node) -> Walk | str:
         if layout is not None:
             chains.append(Chain(ops, operands, running, taken, layout))
         step = _next(running)
+        if isinstance(step, str) and running.node is node:
+            step = polynomial(running, convolution.bias) or step
+        if isinstance(step, str):
+            step = kept(running) or step
         if isinstance(step, str):
             users = list(running.node.users)
             ended = _described(users[0]) if len(users) == 1 else ""
@@ -197,15 +210,15 @@ def walk(node: Node) -> Walk | str:
         through = {*taken, *step.through, step.last}
         # The fused call reads at the chain's end what the graph reads along the chain; for gradients it keeps that.
         read = [value for value in (convolution.input, convolution.weight, convolution.bias) if value is not None]
-        read += [operand.node for operand in (*operands, *step.operands)]
+        operands = step.operands if step.instead else (*operands, *step.operands)
+        read += [node for operand in operands for node in (operand.node, *operand.others)]
         memory = set().union(*map(roots, read))
         writer = writer_between(node, None if result.requires_grad else step.last, through, memory)
         if writer is not None:
             reason = f"{_described(writer)} may write into a tensor that is read"
             return Walk(convolution, chains, _described(step.last), reason)
-        running = Running(step.last, running.axes if step.axes is None else step.axes, running.rank)
-        ops += step.ops
-        operands += step.operands
+        running = running.after(step)
+        ops = step.ops if step.instead else (*ops, *step.named(ops))
         taken += (*step.through, step.last)
 
 

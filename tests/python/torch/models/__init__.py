@@ -23,6 +23,8 @@ class Model:
     inputs: int = 1
     #: Through Inductor too, in the short run of the tests.
     short: bool = False
+    #: Nothing but inference in the short run.
+    brief: bool = False
     #: Whether eager PyTorch can differentiate it.
     trains: bool = True
 
@@ -62,4 +64,4 @@ def model(shape: tuple[int, ...], *chains: str | None, **fields: Any) -> Callabl
     return add
 
 
-from . import audio, chains, decoders, gans, spellings  # noqa: E402, F401: they add their models
+from . import audio, chains, decoders, gans, handwritten, kept, plain, spellings  # noqa: E402, F401: they add their models

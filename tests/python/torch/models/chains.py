@@ -89,7 +89,7 @@ class MeanAddSoftmaxTanhScale(Conv):
         return torch.tanh(x) * 2.0
 
 
-@model(S3, "bias | batch_norm(affine)")
+@model(S3, "bias | batch_norm(affine) | keep(v0) | global_avg_pool | mul(-1) | add(v0)")
 class BatchNormMinusMean(Conv):
     def __init__(self):
         super().__init__(3)
@@ -109,7 +109,7 @@ class MishAddHardtanhScale(Conv):
         return x * 2
 
 
-@model(S3, "bias")
+@model(S3, "mul(2) | add(channel) | mul(conv) | add(channel)")
 class ResidualOfItself(Conv):
     def __init__(self):
         super().__init__(3)
@@ -133,7 +133,7 @@ class NormGeluScale(Conv):
         return F.gelu(self.norm(self.conv(x))) * 3.0
 
 
-@model(S3, "bias | clamp(min=0, max=1)")
+@model(S3, "bias | clamp(min=0, max=1) | softmax(axes=dhw) | mul(channel)")
 class PoolClampSpatialSoftmaxScale(Conv):
     def __init__(self):
         super().__init__(3)
@@ -188,7 +188,7 @@ class ScalePoolBiasScale(Conv):
         return (self.pool(x) + self.bias) * self.scale2
 
 
-@model(S3, "bias | logsumexp")
+@model(S3, "bias | logsumexp | keep(v0) | add(3) | sigmoid | mul(v0) | div(6) | sub(0.1) | clamp(min=-1, max=1)")
 class LogSumExpHandwrittenSwish(Conv):
     def __init__(self):
         super().__init__(3)
@@ -323,7 +323,7 @@ class ClampDivide(Conv):
         return torch.clamp(self.conv(x), min=-1.0) / 2
 
 
-@model(S2, "bias | min")
+@model(S2, "bias | min | sum(axes=h) | gelu")
 class MinSumGeluAdd(Conv):
     def forward(self, x):
         x = torch.min(self.conv(x), dim=1, keepdim=True)[0]

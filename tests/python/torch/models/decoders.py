@@ -100,7 +100,7 @@ class Convolution(nn.Sequential):
             self.add_module("adn", ADN(b))
 
 
-@model((1, 8, 3, 4, 4), "bias | instance_norm", "bias")
+@model((1, 8, 3, 4, 4), "bias | instance_norm | prelu", "bias")
 class MonaiUNetDecoder(nn.Module):
     def __init__(self):
         super().__init__()
@@ -221,7 +221,7 @@ class ViTDetUpsampler(nn.Module):
         return self.b(F.relu(x))
 
 
-@model((2, 8, 4, 4), "bias | relu", "bias | relu", "bias", dynamic=(0,))
+@model((2, 8, 4, 4), "bias | relu", "bias | relu", "bias | softmax(axes=hw)", dynamic=(0,))
 class KeypointHead(nn.Module):
     def __init__(self):
         super().__init__()

@@ -183,7 +183,7 @@ class SummedWithoutAxis(Conv):
         return self.conv(x).sum(1).sigmoid()
 
 
-@model(S2, "bias | elu(1.6732632423543772) | mul(1.0507009873554805) | clamp(0, 6) | softplus(2, 10)")
+@model(S2, "bias | selu | relu6 | softplus(2, 10)")
 class Activations(Conv):
     def forward(self, x):
         x = F.relu6(F.selu(self.conv(x)))
@@ -258,7 +258,7 @@ class AddendWrittenLater(Conv):
         return y, skip
 
 
-@model(S2, "bias | relu | mul(-1) | add(1) | add(5)")
+@model(S2, "bias | relu | mul(-1) | add(1) | add(5) | pow(-1)")
 class DividesByIt(Conv):
     def forward(self, x):
         return 1.0 / (1.0 - F.relu(self.conv(x)) + 5)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Activations that people write by hand, in which the running value is used more than once: x * sigmoid(x),
+0.5 * x * (1 + erf(x / sqrt(2))), x * 2 + x.
+
+A region of pointwise operations on one value and on numbers is known by what it computes: it is run on some numbers in
+float64, and compared with the functions of the vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import Node
+
+from .names import name_of, writes_in_place
+from .steps import Running, Step
+from .values import same_shape, tensor_of, written
+
+_POINTWISE = frozenset("""
+    add sub rsub mul div neg pow square sqrt rsqrt exp erf sigmoid tanh softplus relu relu6 hardsigmoid hardtanh clamp
+    clamp_min clamp_max silu gelu mish hardswish leaky_relu elu abs reciprocal clone exp2 expm1 log log1p sign sin cos
+    logsigmoid softsign selu celu threshold maximum minimum max min where gt ge lt le zeros_like ones_like full_like
+    float double to type_as
+""".split())
+_MOST_NODES = 16
+_TOLERANCE = 2e-6  # nearer to each other than gelu and its approximation by tanh: 5e-4
+
+_FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "silu": F.silu, "gelu": F.gelu, "gelu(tanh)": functools.partial(F.gelu, approximate="tanh"), "mish": F.mish,
+    "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid, "sigmoid": torch.sigmoid, "tanh": torch.tanh,
+    "softplus": F.softplus, "relu": F.relu, "abs": torch.abs, "relu6": F.relu6, "softsign": F.softsign,
+    "logsigmoid": F.logsigmoid, "selu": F.selu,
+}
+
+
+_ZERO, _ONE, _NEAR = 96, 104, 193  # where the points 0 and 1 are, and how many are near 0
+
+
+@functools.cache
+def _points() -> torch.Tensor:
+    """Near 0, where activations bend, and far from it, where something may have been cut off."""
+    far = torch.tensor([20.0, 50.0, 100.0, 1e3, 1e4, 1e5], dtype=torch.float64)
+    return torch.cat([torch.linspace(-12, 12, _NEAR, dtype=torch.float64), far, -far])
+
+
+def _keeps_shape(running: Running, node: Node) -> bool:
+    """max() may be a reduction too."""
+    result = tensor_of(node)
+    return result is not None and same_shape(result.shape, running.tensor.shape)
+
+
+def _region(running: Running) -> list[Node]:
+    """The pointwise operations on the running value and on what they make of it, in the graph's order."""
+    inside = {running.node: None}
+    node = running.node.next
+    while node.op != "root" and len(inside) <= _MOST_NODES:
+        if (
+            name_of(node) in _POINTWISE and not writes_in_place(node) and node.all_input_nodes
+            and all(value in inside for value in node.all_input_nodes) and _keeps_shape(running, node)
+        ):
+            inside[node] = None
+        node = node.next
+    return list(inside)[1:]
+
+
+def closed(running: Running, region: list[Node], end: Node) -> list[Node] | None:
+    """The nodes that lead to `end`; None where the value, or one of them, is used elsewhere too."""
+    taken: set[Node] = set()
+    waiting = [end]
+    while waiting:
+        node = waiting.pop()
+        if node not in taken and node is not running.node:
+            taken.add(node)
+            waiting += node.all_input_nodes
+    rest = taken - {end}
+    if all(set(node.users) <= taken for node in (running.node, *rest)):
+        return [node for node in region if node in rest]
+    return None
+
+
+def _computed(running: Running, nodes: list[Node]) -> torch.Tensor | None:
+    """What the nodes make of the points."""
+    values: dict[Node, Any] = {running.node: _points()}
+    with unset_fake_temporarily(), torch.no_grad():
+        for node in nodes:
+            args, kwargs = torch.fx.map_arg((tuple(node.args), dict(node.kwargs)), values.__getitem__)
+            if node.op == "call_method":
+                values[node] = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+            else:
+                values[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+    result = values[nodes[-1]]
+    return result if isinstance(result, torch.Tensor) and result.shape == _points().shape else None
+
+
+def _rounded(value: float) -> float:
+    """A number as it was probably written."""
+    for digits in range(1, 10):
+        near = float(f"{value:.{digits}g}")
+        if abs(near - value) <= 1e-9 * abs(value):
+            return near
+    return value
+
+
+def _near(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return bool(((a - b).abs() <= _TOLERANCE * (1 + b.abs())).all())
+
+
+def _ops(y: torch.Tensor) -> tuple[str, ...] | None:
+    """The ops that make y of the points."""
+    x = _points()
+    if not bool(torch.isfinite(y).all()):
+        return None
+    slope = _rounded(float(y[_ONE] - y[_ZERO]))
+    shift = _rounded(float(y[_ZERO]))
+    if _near(y, slope * x + shift):
+        return (*([f"mul({written(slope)})"] if slope != 1 else []), *([f"add({written(shift)})"] if shift else []))
+    for op, function in _FUNCTIONS.items():
+        g = function(x)
+        factor = _rounded(float((y * g)[:_NEAR].sum() / (g * g)[:_NEAR].sum()))
+        if _near(y, factor * g):
+            return (op,) if factor == 1 else (op, f"mul({written(factor)})")
+    bent = _bent(x, y)
+    if bent is not None:
+        return bent
+    at_one = float(y[_ONE])  # of x * sigmoid(k * x)
+    if 0 < at_one < 1:
+        k = _rounded(math.log(at_one / (1 - at_one)))
+        if _near(y, x * torch.sigmoid(k * x)):
+            return (f"mul({written(k)})", "silu", f"div({written(k)})")
+    return None
+
+
+def _bent(x: torch.Tensor, y: torch.Tensor) -> tuple[str, ...] | None:
+    """The ops of two lines that meet at 0, of a line between two limits, and of elu."""
+    right, left = _rounded(float(y[_ONE])), _rounded(-float(y[2 * _ZERO - _ONE]))
+    if right != 0 and _near(y, torch.where(x > 0, right * x, left * x)):
+        scale = () if right == 1 else (f"mul({written(right)})",)
+        return (f"leaky_relu({written(_rounded(left / right))})", *scale)
+    least, most = float(y.min()), float(y.max())
+    if _near(y, x.clamp(least, most)):
+        limits = (("min", least, float(x.min())), ("max", most, float(x.max())))
+        words = [f"{word}={written(_rounded(limit))}" for word, limit, end in limits if limit != end]
+        return (f"clamp({', '.join(words)})",)
+    alpha = _rounded(-least)
+    if alpha > 0 and _near(y, torch.where(x > 0, x, alpha * torch.expm1(x))):
+        return (f"elu({written(alpha)})",)
+    return None
+
+
+def region(running: Running) -> Step | None:
+    """The step of the nearest end of such a region that the vocabulary has."""
+    nodes = _region(running)
+    for end in nodes:
+        through = closed(running, nodes, end)
+        if through is None:
+            continue
+        try:
+            y = _computed(running, [*through, end])
+        except (RuntimeError, TypeError, ValueError):
+            return None
+        ops = None if y is None else _ops(y)
+        if ops is not None:
+            return Step(end, ops, through=tuple(through))
+    return None
