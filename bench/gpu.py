@@ -18,7 +18,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", metavar="PATH", default=ROOT / "build/cuda/libconvt.so",
                         help="a CUDA build's libconvt.so (default: that of the cuda preset)")
-    parser.add_argument("--part", choices=("problems", "shapes"), help="that part alone")
+    parser.add_argument("--part", choices=("problems", "shapes", "chains"),
+                        help="that part alone; chains are timed where they are asked for")
     parser.add_argument("--only", metavar="REGEX", default="", help="the cases whose name contains a match")
     parser.add_argument("--dtype", choices=MODES, action="append", help="that mode alone; may be repeated")
     parser.add_argument("--peers", metavar="REGEX", default="", help="the modes of PyTorch whose name contains a match")

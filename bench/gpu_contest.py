@@ -7,6 +7,7 @@ import re
 
 import torch
 
+import gpu_chains
 import gpu_machine
 import gpu_report
 import gpu_timing
@@ -112,6 +113,14 @@ def run(options):
     if not torch.cuda.is_available():
         log("PyTorch sees no GPU here: nothing to measure")
         return 1
+    if options.part == "chains":
+        with torch.inference_mode():
+            entries = gpu_chains.run(options, check)
+        print(gpu_chains.render(entries))
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                json.dump(entries, file, indent=1)
+        return any(entry["failure"] for entry in entries)
     ceilings = gpu_machine.measure_ceilings()
     results = {"machine": gpu_machine.describe(ceilings), "ceilings": ceilings, "problems": [], "shapes": []}
     described = {row["slug"]: row for row in convt_abi.named_problems()}

@@ -24,9 +24,12 @@ class Model(torch.nn.Module):
 
     def __init__(self, case, kernel, operands):
         super().__init__()
+        if case.prologue:
+            raise ValueError("the benchmark's model has no prologue")
         self.kernel, self.axes, self.groups = kernel, case.axes, case.groups
         self.convolve = getattr(F, f"conv_transpose{case.dims}d")
-        fused_bias = bool(case.chain) and case.chain[0].name == "bias"
+        uses_conv = any(op.parameters.get("other") == "conv" for op in case.chain)
+        fused_bias = bool(case.chain) and case.chain[0].name == "bias" and not uses_conv
         self.bias = operands[0]["other"] if fused_bias else None
         expressions = {op["name"]: op["torch"] for op in convt_abi.ops()}
         self.stages = [stage(case.dims, op, operands[position], expressions[op.name])
@@ -34,21 +37,33 @@ class Model(torch.nn.Module):
 
     def forward(self, x):
         axes = self.axes
-        x = self.convolve(x, self.kernel, self.bias, axes["stride"], axes["padding"], axes["output_padding"],
-                          self.groups, axes["dilation"])
+        return self.chain(self.convolve(x, self.kernel, self.bias, axes["stride"], axes["padding"],
+                                        axes["output_padding"], self.groups, axes["dilation"]))
+
+    def chain(self, x):
+        kept = {"conv": x}
         for apply in self.stages:
-            x = apply(x)
+            x = apply(x, kept)
         return x
 
 
 def stage(dims, op, operands, expression):
-    """An op as a function of x; convt_op_description says what its expression may name."""
-    scope = {"torch": torch, "F": F, "max_pool": getattr(F, f"max_pool{dims}d"),
-             "avg_pool": getattr(F, f"avg_pool{dims}d"), **dict.fromkeys(("weight", "bias")), **op.parameters,
-             **operands}
+    """An op as a function of x and of the values that the chain kept; convt_op_description says what its expression may
+    name."""
+    if op.name == "keep":
+        return lambda x, kept: kept.setdefault(op.parameters["name"], x)
+    scope = {"torch": torch, "F": F, "along": oracle.along, "dims": oracle.axes_of(op, dims),
+             "max_pool": getattr(F, f"max_pool{dims}d"), "avg_pool": getattr(F, f"avg_pool{dims}d"),
+             **dict.fromkeys(("weight", "bias")), **op.parameters, **operands}
+    term = op.parameters.get("other")
     if "other" in operands and operands["other"].dim() == 1:
         scope["other"] = operands["other"].reshape(-1, *[1] * dims)
-    return eval(f"lambda x: {expression}", scope)  # pylint: disable=eval-used
+    elif isinstance(term, str) and "other" not in operands:
+        del scope["other"]
+        apply = eval(f"lambda x, other: {expression}", scope)  # pylint: disable=eval-used
+        return lambda x, kept: apply(x, kept[term])
+    apply = eval(f"lambda x: {expression}", scope)  # pylint: disable=eval-used
+    return lambda x, kept: apply(x)
 
 
 def laid_out(tensor, layout):
@@ -110,15 +125,12 @@ class Workload:
             return whole(x)
         per_channel = 8 * math.prod((*self.case.axes["input"], *self.case.axes["kernel"]))
         step = max(2**30 // per_channel, 1)
-        parts, stages, bias = [], whole.stages, whole.bias
+        parts, bias = [], whole.bias
         for first in range(0, self.case.channels[1], step):
             part = self.model(torch.float64, slice(first, first + step))
             part.stages, part.bias = [], None if bias is None else bias[first:first + step]
             parts.append(part(x))
-        y = torch.cat(parts, 1)
-        for apply in stages:
-            y = apply(y)
-        return y
+        return whole.chain(torch.cat(parts, 1))
 
 
 def read_shapes(path=Path(__file__).parent / "shapes.txt"):
