@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -19,6 +20,7 @@ namespace convt_torch {
 namespace {
 
 // The kernels' arguments. `text` has the convolution's fields and the chain, but no sizes: "stride=2 groups=4 | bias".
+// Behind a prologue the fields begin with a word: "leaky_relu(0.1) | conv_transpose stride=8 | bias".
 struct Call {
   const Tensor& input;
   const Tensor& weight;
@@ -40,11 +42,31 @@ void append_space(std::string& text, const Shape& shape) {
   }
 }
 
-std::int64_t groups_in(std::string_view text) {
+// A call's text in three: the prologue with its last bar, the convolution's fields, the chain with its first bar.
+struct Parts {
+  std::string_view prologue;
+  std::string_view fields;
+  std::string_view chain;
+};
+
+Parts parts_of(std::string_view text) {
+  constexpr std::string_view head = "conv_transpose";  // no op is named so
+  Parts parts;
+  if (const auto at = text.find(head); at != text.npos) {
+    parts.prologue = text.substr(0, at);
+    text.remove_prefix(at + head.size());
+  }
+  const auto end = std::min(text.find('|'), text.size());
+  parts.fields = text.substr(0, end);
+  parts.chain = text.substr(end);
+  return parts;
+}
+
+std::int64_t groups_in(std::string_view fields) {
   constexpr std::string_view field = "groups=";
-  const auto at = text.substr(0, text.find('|')).find(field);
+  const auto at = fields.find(field);
   std::int64_t groups = 1;
-  if (at != text.npos) std::from_chars(text.data() + at + field.size(), text.data() + text.size(), groups);
+  if (at != fields.npos) std::from_chars(fields.data() + at + field.size(), fields.data() + fields.size(), groups);
   return groups;
 }
 
@@ -53,41 +75,50 @@ struct Signature {
   Shape input;
   Shape weight;
   convt_dtype dtype;
-  convt_layout from;
-  convt_layout to;
+  Place from;
+  Place to;
   int device_index;
   std::int64_t packed;
 
   bool operator==(const Signature&) const = default;
 };
 
-std::string problem_text(const Signature& now, const std::string& fields) {
+std::string problem_text(const Signature& now, const std::string& call) {
   constexpr std::string_view layouts[] = {"channels_first", "channels_last"};
   const Shape &input = now.input, &weight = now.weight;
+  const Parts parts = parts_of(call);
   std::string text;
-  text.reserve(192 + fields.size());
+  text.reserve(192 + call.size());
+  text += parts.prologue;
   text += "conv_transpose";
   append(text, static_cast<std::int64_t>(input.rank) - 2);
   text += "d dtype=";
   text += name_of(now.dtype);
-  if (now.from != CONVT_CHANNELS_FIRST || now.to != CONVT_CHANNELS_FIRST) {
+  if (now.from.layout != CONVT_CHANNELS_FIRST || now.to.layout != CONVT_CHANNELS_FIRST) {
     text += " layout=";
-    text += layouts[now.from];
+    text += layouts[now.from.layout];
     text += "->";
-    text += layouts[now.to];
+    text += layouts[now.to.layout];
+  }
+  if (now.from.within != 0 || now.to.within != 0) {
+    text += " within=";
+    append(text, now.from.within);
+    text += "->";
+    append(text, now.to.within);
   }
   text += " batch=";
   append(text, input.size[0]);
   text += " channels=";
   append(text, input.size[1]);
   text += "->";
-  append(text, weight.size[1] * groups_in(fields));
+  append(text, weight.size[1] * groups_in(parts.fields));
   text += " input=";
   append_space(text, input);
   text += " kernel=";
   append_space(text, weight);
   text += ' ';
-  text += fields;
+  text += parts.fields;
+  text += parts.chain;
   return text;
 }
 
@@ -185,20 +216,19 @@ std::shared_ptr<Plan> plan_of(const Call& call, const Signature& now, const Tens
 
 // Where the result goes.
 struct Target {
-  Tensor tensor;        // undefined: into a new one, in this layout
-  convt_layout layout;  // of a given tensor that is dense, or of the new one
+  Tensor tensor;  // undefined: into a new one, which lies so
+  Place place;
+  bool direct = true;  // false: the tensor lies in neither layout, and the result is copied into it
 };
 
 Tensor run(const Call& call, const Shape& input_shape, const Shape& weight_shape, const Target& target) {
   check_arguments(call, input_shape, weight_shape);
-  const bool input_last = !is_dense(call.input, input_shape, CONVT_CHANNELS_FIRST) &&
-                          is_dense(call.input, input_shape, CONVT_CHANNELS_LAST);
+  const auto source = place_of(call.input, input_shape);
   const int device_index = device_of(call.input);
   const bool on_device = device_index >= 0;
-  const Signature now{
-      input_shape,   weight_shape, dtype_of(call.input), input_last ? CONVT_CHANNELS_LAST : CONVT_CHANNELS_FIRST,
-      target.layout, device_index, call.packed};
-  const Tensor input = dense(call.input, input_shape, now.from);
+  const Signature now{input_shape,  weight_shape, dtype_of(call.input), source.value_or(Place{}),
+                      target.place, device_index, call.packed};
+  const Tensor input = source ? call.input : dense(call.input, input_shape, CONVT_CHANNELS_FIRST);
   const Tensor weight = dense(call.weight, weight_shape, CONVT_CHANNELS_FIRST);
   void* stream = on_device ? current_stream(device_index) : nullptr;
   const auto plan = plan_of(call, now, weight, stream);
@@ -225,10 +255,8 @@ Tensor run(const Call& call, const Shape& input_shape, const Shape& weight_shape
     STD_TORCH_CHECK(shape == output_shape, "convt: out has another shape than the result");
     STD_TORCH_CHECK(dtype_of(output) == now.dtype && device_of(output) == device_index,
                     "convt: out and input differ in dtype or device");
-    if (!is_dense(output, shape, target.layout)) output = empty(output_shape, target.layout, input);
-  } else {
-    output = empty(output_shape, target.layout, input);
   }
+  if (!output.defined() || !target.direct) output = empty(output_shape, target.place.layout, input);
 
   // On a device the workspace comes from PyTorch's allocator, which knows streams and captured graphs.
   Tensor workspace;
@@ -254,15 +282,15 @@ Tensor conv_transpose(const Tensor& input, const Tensor& weight, const std::vect
                       const std::string& text, const std::string& layout, std::int64_t packed) {
   const Call call{input, weight, operands, text, packed};
   const Shape from = shape_of(input), kernel = shape_of(weight);
-  return run(call, from, kernel, {{}, layout_of(layout, call, from, kernel)});
+  return run(call, from, kernel, {{}, {layout_of(layout, call, from, kernel)}});
 }
 
 void conv_transpose_out(const Tensor& input, const Tensor& weight, const std::vector<Tensor>& operands,
                         const std::string& text, std::int64_t packed, Tensor out) {
-  const bool first = is_dense(out, shape_of(out), CONVT_CHANNELS_FIRST);
-  const Tensor result = run({input, weight, operands, text, packed}, shape_of(input), shape_of(weight),
-                            {out, first ? CONVT_CHANNELS_FIRST : CONVT_CHANNELS_LAST});
-  if (result.get() != out.get()) torch::stable::copy_(out, result);
+  const Call call{input, weight, operands, text, packed};
+  const auto place = place_of(out, shape_of(out));
+  const Tensor result = run(call, shape_of(input), shape_of(weight), {out, place.value_or(Place{}), place.has_value()});
+  if (!place) torch::stable::copy_(out, result);
 }
 
 }  // namespace

@@ -66,6 +66,42 @@ bool is_dense(const Tensor& tensor, const Shape& shape, convt_layout layout) {
   return true;
 }
 
+namespace {
+
+// The channels of the tensor that this one is a range of in that layout; 0 where it is none.
+std::int64_t within(const Tensor& tensor, const Shape& shape, convt_layout layout) {
+  const auto strides = tensor.strides();
+  const bool channels_last = layout == CONVT_CHANNELS_LAST;
+  // The innermost axis with more than one element that is outside the channels tells how many there are.
+  std::size_t axis = 0;
+  std::int64_t step = 1;
+  for (std::size_t i = shape.rank; i-- > 2;) {
+    if (channels_last && axis == 0 && shape.size[i] > 1) axis = i;
+    if (!channels_last) step *= shape.size[i];
+  }
+  if (shape.size[axis] <= 1 || strides[axis] % step != 0 || strides[axis] / step <= shape.size[1]) return 0;
+  Shape wide = shape;
+  wide.size[1] = strides[axis] / step;
+  const auto wanted = strides_of(wide, layout);
+  for (std::size_t i = 0; i < shape.rank; ++i) {
+    if (shape.size[i] > 1 && strides[i] != wanted[i]) return 0;
+  }
+  return wide.size[1];
+}
+
+}  // namespace
+
+std::optional<Place> place_of(const Tensor& tensor, const Shape& shape) {
+  constexpr convt_layout layouts[] = {CONVT_CHANNELS_FIRST, CONVT_CHANNELS_LAST};
+  for (const convt_layout layout : layouts) {
+    if (is_dense(tensor, shape, layout)) return Place{layout, 0};
+  }
+  for (const convt_layout layout : layouts) {
+    if (const std::int64_t channels = within(tensor, shape, layout); channels > 0) return Place{layout, channels};
+  }
+  return std::nullopt;
+}
+
 bool suggests_channels_last(const Tensor& tensor, const Shape& shape) {
   if (shape.rank < 4) return false;
   const auto strides = tensor.strides();

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of a call: the convolution's fields and the chain, without sizes, as in "stride=2 groups=4 | bias | gelu"."""
+"""The text of a call: the convolution's fields and the chain, without sizes, as in "stride=2 groups=4 | bias | gelu".
+
+Behind a prologue the fields begin with a word: "leaky_relu(0.1) | conv_transpose stride=8 | bias".
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from .. import _library
 _POOLS = ("max_pool", "min_pool", "avg_pool", "sum_pool")
 _REDUCTIONS = ("sum", "mean", "max", "min", "logsumexp")
 _TERMS = ("channel", "tensor", "conv")
+HEAD = "conv_transpose"  # the word before a convolution's fields
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,11 +62,17 @@ class Call:
     output_padding: tuple[int, ...]
     dilation: tuple[int, ...]
     groups: int
+    prologue: tuple[Op, ...]
     chain: tuple[Op, ...]
 
     def operand_roles(self) -> list[tuple[Op, str]]:
         """For each operand the op that takes it and the name it has there."""
-        return [(op, name) for op in self.chain for name in op.operands]
+        return [(op, name) for op in (*self.prologue, *self.chain) for name in op.operands]
+
+    @property
+    def prologue_operands(self) -> int:
+        """How many of the operands are the prologue's: the first ones."""
+        return sum(len(op.operands) for op in self.prologue)
 
 
 @functools.cache
@@ -129,7 +139,7 @@ def _op(text: str) -> Op:
 @functools.lru_cache(maxsize=1024)
 def parse(text: str, dims: int) -> Call:
     """Parses a text, for a convolution of so many dimensions."""
-    head, *ops = text.split("|")
+    prologue, head, ops = _parts(text)
     fields = dict(word.split("=") for word in head.split())
 
     def sizes(key: str, default: int) -> tuple[int, ...]:
@@ -138,7 +148,27 @@ def parse(text: str, dims: int) -> Call:
 
     return Call(
         sizes("stride", 1), sizes("padding", 0), sizes("output_padding", 0), sizes("dilation", 1),
-        int(fields.get("groups", "1")), tuple(_op(op) for op in ops))
+        int(fields.get("groups", "1")), tuple(map(_op, prologue)), tuple(map(_op, ops)))
+
+
+def _parts(text: str) -> tuple[list[str], str, list[str]]:
+    """A text's prologue, fields and chain."""
+    parts = [part.strip() for part in text.split("|")]
+    at = next((i for i, part in enumerate(parts) if part.split(None, 1)[:1] == [HEAD]), None)
+    if at is None:
+        return [], parts[0], parts[1:]
+    return parts[:at], parts[at].removeprefix(HEAD).strip(), parts[at + 1 :]
+
+
+def fields_in(text: str) -> str:
+    """The convolution's fields alone: the text of a call without prologue and chain."""
+    return _parts(text)[1]
+
+
+def problem(text: str, dims: int, sizes: str) -> str:
+    """The whole problem in text form: a call's text, with the fields that say its sizes."""
+    prologue, fields, ops = _parts(text)
+    return " | ".join([*prologue, f"{HEAD}{dims}d {sizes} {fields}".rstrip(), *ops])
 
 
 def sizes(values: Sequence[int] | int) -> str:
@@ -152,7 +182,7 @@ def sizes(values: Sequence[int] | int) -> str:
 @functools.lru_cache(maxsize=1024)
 def fields(
     stride: tuple[int, ...] | int, padding: tuple[int, ...] | int, output_padding: tuple[int, ...] | int, groups: int,
-    dilation: tuple[int, ...] | int, precision: str, chain: str,
+    dilation: tuple[int, ...] | int, precision: str, chain: str, prologue: str = "",
 ) -> str:
     """The text of a call; fields that have their default are left out."""
     words = [
@@ -164,6 +194,8 @@ def fields(
     ]
     if precision != "ieee":
         words.append(f"precision={precision}")
+    if prologue:
+        words.insert(0, f"{prologue} | {HEAD}")
     head = " ".join(words)
     return f"{head} | {chain}" if chain else head
 

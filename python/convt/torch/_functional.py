@@ -62,32 +62,33 @@ def _conv_transpose(
     out: torch.Tensor | None,
     operands: Sequence[torch.Tensor] = (),
     packed: int = 0,
+    prologue: Epilogue = (),
 ) -> torch.Tensor:
     if input.dim() == dims + 1:  # without a batch
         result = _conv_transpose(
             dims, input.unsqueeze(0), weight, bias, stride, padding, output_padding, groups, dilation, epilogue, precision,
-            None if out is None else out.unsqueeze(0), operands, packed)
+            None if out is None else out.unsqueeze(0), operands, packed, prologue)
         return result.squeeze(0) if out is None else out
     if weight.dim() != dims + 2 or input.dim() != dims + 2:
         raise _library.ConvtError(
             f"conv_transpose{dims}d: expected input and weight of {dims + 2} axes (got {input.dim()} and {weight.dim()})")
-    tensors: Sequence[torch.Tensor] = operands
-    if epilogue:
-        chain, own = chain_text(epilogue, input.dtype)
-        if own:
-            tensors = [*own, *operands]
-    else:
-        chain = ""
+    before, tensors = chain_text(prologue, input.dtype) if prologue else ("", [])
+    chain, own = chain_text(epilogue, input.dtype) if epilogue else ("", [])
+    given = list(operands)
+    # Operands of a prologue that is text come first among those given.
+    count = _chain.parse(f"{before} | {_chain.HEAD}", dims).prologue_operands - len(tensors) if before and given else 0
+    tensors += given[:count]
     if bias is not None:
         word = "bias" if bias.dtype == input.dtype else "bias(dtype=f32)"
         chain = f"{word} | {chain}" if chain else word
-        tensors = (bias, *tensors)
+        tensors.append(bias)
+    tensors += [*own, *given[count:]]
     if precision is None:
         precision = "ieee" if input.device.type == "cpu" else float32_precision(input.device)
     text = _chain.fields(
         stride if isinstance(stride, int) else tuple(stride), padding if isinstance(padding, int) else tuple(padding),
         output_padding if isinstance(output_padding, int) else tuple(output_padding), groups,
-        dilation if isinstance(dilation, int) else tuple(dilation), precision, chain)
+        dilation if isinstance(dilation, int) else tuple(dilation), precision, chain, before)
     if out is None:
         return _op.call(input, weight, tensors, text, packed)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (input, weight, out, *tensors)):
@@ -112,6 +113,7 @@ def _function(dims: int) -> Any:
         groups: int = 1,
         dilation: Sizes = 1,
         *,
+        prologue: Epilogue = (),
         epilogue: Epilogue = (),
         operands: Sequence[torch.Tensor] = (),
         precision: str | None = None,
@@ -119,7 +121,9 @@ def _function(dims: int) -> Any:
     ) -> torch.Tensor:
         # The commonest calls, by a short way: they should not cost more than PyTorch's own.
         kind: Any = None
-        if out is None and not compiling() and (epilogue == () or isinstance(epilogue, str)) and input.dim() == axes:
+        if out is None and prologue == () and not compiling() and (
+            epilogue == () or isinstance(epilogue, str)
+        ) and input.dim() == axes:
             if precision is None:
                 precision = "ieee" if input.is_cpu else float32_precision(input.device)
             kind = (stride, padding, output_padding, groups, dilation, epilogue, precision, bias is None)
@@ -134,7 +138,7 @@ def _function(dims: int) -> Any:
                     return call(input, weight, (bias, *operands), text)
         result = _conv_transpose(
             dims, input, weight, bias, stride, padding, output_padding, groups, dilation, epilogue, precision, out,
-            operands)
+            operands, 0, prologue)
         if kind is not None and len(texts) < 1024:
             chain = " | ".join(filter(None, ("" if bias is None else "bias", str(epilogue).strip() if epilogue else "")))
             texts[kind] = _chain.fields(stride, padding, output_padding, groups, dilation, precision, chain)
@@ -144,8 +148,9 @@ def _function(dims: int) -> Any:
     conv_transpose.__doc__ = f"""torch.nn.functional.conv_transpose{dims}d, with a chain of operations behind it in the same pass.
 
     `epilogue` is a list of convt.ops, or text; tensors that a text's operations take are given as `operands`, in their
-    order. `precision` is "ieee" or "tf32"; without it, CUDA tensors follow torch.backends.cudnn.conv.fp32_precision.
-    The result lies in memory as PyTorch's convolution would lay it; `out` may lie either way.
+    order. `prologue` is the same for operations on the input, before the convolution. `precision` is "ieee" or "tf32";
+    without it, CUDA tensors follow torch.backends.cudnn.conv.fp32_precision. The result lies in memory as PyTorch's
+    convolution would lay it; `out` may lie either way, and be a range of a wider tensor's channels.
     """
     return conv_transpose
 

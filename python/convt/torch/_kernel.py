@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import dataclasses
+import math
 import os
 import threading
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ import torch
 
 from .. import _library
 from .._plan import Plan
-from ._chain import parse
+from ._chain import parse, problem
 
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
 _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
@@ -62,6 +64,40 @@ def is_dense(tensor: torch.Tensor, channels_last: bool) -> bool:
     wanted = dense_strides(tensor.shape, channels_last)
     return all(
         size == 1 or have == want for size, have, want in zip(tensor.shape, tensor.stride(), wanted))
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """How a tensor lies in memory: its layout, and the channels of the tensor that it is a range of, or 0."""
+
+    channels_last: bool
+    within: int = 0
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Place | None:
+        """None: in neither layout."""
+        for channels_last in (False, True):
+            if is_dense(tensor, channels_last):
+                return cls(channels_last)
+        for channels_last in (False, True):
+            within = _within(tensor, channels_last)
+            if within:
+                return cls(channels_last, within)
+        return None
+
+
+def _within(tensor: torch.Tensor, channels_last: bool) -> int:
+    """The channels of the tensor that this one is a range of in that layout; 0 where it is none."""
+    shape, strides = tensor.shape, tensor.stride()
+    # The innermost axis with more than one element that is outside the channels tells how many there are.
+    outside = [*range(tensor.dim() - 1, 1, -1), 0] if channels_last else [0]
+    axis = next((axis for axis in outside if shape[axis] > 1), None)
+    step = 1 if channels_last else math.prod(shape[2:])
+    if axis is None or strides[axis] % step or strides[axis] // step <= shape[1]:
+        return 0
+    within = strides[axis] // step
+    wanted = dense_strides((shape[0], within, *shape[2:]), channels_last)
+    return within if all(size == 1 or a == b for size, a, b in zip(shape, strides, wanted)) else 0
 
 
 def suggests_channels_last(tensor: torch.Tensor) -> bool:
@@ -138,14 +174,15 @@ class Plans:
 plans = Plans()
 
 
-def _problem(input: torch.Tensor, weight: torch.Tensor, text: str, from_last: bool, to_last: bool) -> str:
+def _problem(input: torch.Tensor, weight: torch.Tensor, text: str, source: Place, target: Place) -> str:
     dims = input.dim() - 2
-    groups = parse(text, dims).groups
     names = _library.LAYOUTS
-    return (
-        f"conv_transpose{dims}d dtype={DTYPES[input.dtype]} layout={names[from_last]}->{names[to_last]} "
-        f"batch={input.shape[0]} channels={input.shape[1]}->{weight.shape[1] * groups} "
-        f"input={'x'.join(map(str, input.shape[2:]))} kernel={'x'.join(map(str, weight.shape[2:]))} {text}")
+    sizes = (
+        f"dtype={DTYPES[input.dtype]} layout={names[source.channels_last]}->{names[target.channels_last]} "
+        f"batch={input.shape[0]} channels={input.shape[1]}->{weight.shape[1] * parse(text, dims).groups} "
+        f"within={source.within}->{target.within} "
+        f"input={'x'.join(map(str, input.shape[2:]))} kernel={'x'.join(map(str, weight.shape[2:]))}")
+    return problem(text, dims, sizes)
 
 
 def _check(input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor]) -> None:
@@ -169,12 +206,13 @@ def run(
 ) -> torch.Tensor:
     """Both operators, in Python."""
     _check(input, weight, operands)
-    from_last = not is_dense(input, False) and is_dense(input, True)
-    to_last = result_is_channels_last(input, weight, layout) if out is None else not is_dense(out, False)
-    x, w = _laid(input, from_last), _laid(weight, False)
+    source = Place.of(input)
+    x, w = input if source else _laid(input, False), _laid(weight, False)
+    given_place = None if out is None else Place.of(out)
+    target = given_place or Place(result_is_channels_last(input, weight, layout))
     on_device = input.device.type == "cuda"
     stream = torch.cuda.current_stream(input.device).cuda_stream if on_device else 0
-    plan = plans.get(_problem(x, w, text, from_last, to_last), str(input.device), packed, w, stream)
+    plan = plans.get(_problem(x, w, text, source or Place(False), target), str(input.device), packed, w, stream)
     if len(operands) != len(plan.operands):
         raise _library.ConvtError(f"the chain takes {len(plan.operands)} operands, and it was given {len(operands)}")
     given = []
@@ -191,9 +229,10 @@ def run(
         raise _library.ConvtError(
             f"out: expected {input.dtype} of shape {shape} on {input.device} (got {out.dtype} of shape "
             f"{tuple(out.shape)} on {out.device})")
-    result = out
-    if result is None or not is_dense(result, to_last):
-        result = torch.empty_strided(shape, dense_strides(shape, to_last), dtype=input.dtype, device=input.device)
+    result = out if given_place else None
+    if result is None:
+        strides = dense_strides(shape, target.channels_last)
+        result = torch.empty_strided(shape, strides, dtype=input.dtype, device=input.device)
     workspace = None
     if on_device and plan.workspace_size:
         workspace = torch.empty(plan.workspace_size, dtype=torch.uint8, device=input.device)

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from .. import _library
-from . import _chain, _kernel, _reference
+from . import _chain, _kernel
+from ._gradients import gradients
 
 _SCHEMA = "(Tensor input, Tensor weight, Tensor[] operands, str text, str layout, int packed) -> Tensor"
 _OUT_SCHEMA = "(Tensor input, Tensor weight, Tensor[] operands, str text, int packed, Tensor(a!) out) -> ()"
@@ -123,15 +124,7 @@ _register_fake("convt::conv_transpose_bare", _fake)
 _register_fake("convt::conv_transpose_out", _fake_out)
 
 
-# ---- gradients: PyTorch's own, of the chain in its operations; the convolution's result is computed again.
-
-
-def _is_affine(op: _chain.Op) -> bool:
-    """Whether the op's derivative is the same wherever it is taken."""
-    if op.name in ("bias", "avg_pool", "sum_pool", "global_avg_pool", "sum", "mean", "keep"):
-        return True
-    term = op.parameters.get("other")
-    return (op.name in ("add", "sub") and term != "conv") or (op.name in ("mul", "div") and isinstance(term, (int, float)))
+# ---- gradients
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
@@ -141,51 +134,11 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> N
     ctx.packed = packed
 
 
-def _gradients(
-    ctx: Any, grad: torch.Tensor, for_input: bool, for_weight: bool, wanted: Sequence[bool]
-) -> tuple[Any, Any, list[Any]]:
-    if torch.is_grad_enabled():
-        raise RuntimeError(
-            "convt: a second derivative of a fused transposed convolution was asked for (create_graph=True), and there is "
-            "none: use torch.nn.functional's where you differentiate twice")
-    input, weight, *operands = ctx.saved_tensors
-    call = _chain.parse(ctx.text, input.dim() - 2)
-    grads: list[Any] = [None] * len(operands)
-    only_bias = len(call.chain) == 1 and call.chain[0].name == "bias"
-    if call.chain and not only_bias:
-        head = ctx.text.partition("|")[0].strip()
-        if all(map(_is_affine, call.chain)):
-            shape = _chain.output_shape(_chain.parse(head, input.dim() - 2), input.shape, weight.shape)
-            conv = input.new_zeros(shape)
-        else:
-            conv = conv_transpose(input, weight, [], head, "", ctx.packed)
-        with torch.enable_grad():
-            start = conv.detach().requires_grad_()
-            terms = [operand.detach().requires_grad_(want) for operand, want in zip(operands, wanted)]
-            result = _reference.chain(start, terms, call)
-            leaves = [start, *(term for term, want in zip(terms, wanted) if want)]
-            grad, *found = torch.autograd.grad(result, leaves, grad, allow_unused=True)
-        for index, want in enumerate(wanted):
-            if want:
-                grads[index] = found.pop(0)
-    if grad is None:
-        return None, None, grads
-    mask = [for_input, for_weight, only_bias and wanted[0]]
-    if not any(mask):
-        return None, None, grads
-    of_input, of_weight, of_bias = torch.ops.aten.convolution_backward(
-        grad, input, weight, operands[0].shape if mask[2] else None, call.stride, call.padding, call.dilation, True,
-        call.output_padding, call.groups, mask)
-    if mask[2]:
-        grads[0] = of_bias.to(operands[0].dtype)
-    return of_input, of_weight, grads
-
-
 def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     for_input, for_weight, for_operands = ctx.needs_input_grad[:3]
     count = len(ctx.saved_tensors) - 2
     wanted = list(for_operands) if isinstance(for_operands, (list, tuple)) else [for_operands] * count
-    return *_gradients(ctx, grad, for_input, for_weight, wanted), None, None, None
+    return *gradients(ctx, grad, for_input, for_weight, wanted), None, None, None
 
 
 class _Recorded(torch.autograd.Function):
@@ -203,7 +156,7 @@ class _Recorded(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         _, _, for_input, for_weight, *wanted = ctx.needs_input_grad
-        of_input, of_weight, grads = _gradients(ctx, grad, for_input, for_weight, wanted)
+        of_input, of_weight, grads = gradients(ctx, grad, for_input, for_weight, wanted)
         return None, None, of_input, of_weight, *grads
 
 

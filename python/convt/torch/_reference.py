@@ -74,15 +74,14 @@ def _apply(
     return result
 
 
-def chain(conv: torch.Tensor, operands: Sequence[torch.Tensor], call: Call) -> torch.Tensor:
-    """What the chain makes of the convolution's result; computed in float32 at least."""
-    dtype = conv.dtype
+def _run(value: torch.Tensor, operands: Sequence[torch.Tensor], ops: Sequence[Op]) -> torch.Tensor:
+    """What ops make of a value; computed in float32 at least."""
+    dtype = value.dtype
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    conv = conv.to(wide)
+    x = value.to(wide)
     rest = [operand.to(wide) for operand in operands]
-    x = conv
-    kept = {"conv": conv}
-    for op in call.chain:
+    kept = {"conv": x}
+    for op in ops:
         if op.name == "keep":
             kept[op.parameters["name"]] = x
             continue
@@ -92,8 +91,20 @@ def chain(conv: torch.Tensor, operands: Sequence[torch.Tensor], call: Call) -> t
     return x.to(dtype)
 
 
+def prologue(input: torch.Tensor, operands: Sequence[torch.Tensor], call: Call) -> torch.Tensor:
+    """What the prologue makes of the input."""
+    return _run(input, operands, call.prologue)
+
+
+def chain(conv: torch.Tensor, operands: Sequence[torch.Tensor], call: Call) -> torch.Tensor:
+    """What the chain makes of the convolution's result."""
+    return _run(conv, operands, call.chain)
+
+
 def run(
     input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], call: Call
 ) -> torch.Tensor:
     """The whole call."""
-    return chain(convolution(input, weight, call), operands, call)
+    first = call.prologue_operands
+    input = prologue(input, operands[:first], call)
+    return chain(convolution(input, weight, call), operands[first:], call)

@@ -14,7 +14,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, GraphModule
 
 from ... import _library
-from .. import _op
+from .. import _cat, _op
 from .._freeze import contents
 from .options import Options, split
 from .rewrite import rewrite
@@ -50,7 +50,7 @@ def _pack(graph: Graph) -> None:
     if not torch._inductor.config.freezing or torch.is_grad_enabled() or graph.owning_module is None:
         return
     for node in graph.nodes:
-        if node.target in (_op.conv_transpose, _op.conv_transpose_bare) and node.args[1].op == "get_attr":
+        if node.target in (_op.conv_transpose, _op.conv_transpose_bare, _cat.conv_transpose_cat) and node.args[1].op == "get_attr":
             value = operator.attrgetter(str(node.args[1].target))(graph.owning_module)
             if isinstance(value, torch.nn.Parameter):
                 node.update_arg(5, contents(value))

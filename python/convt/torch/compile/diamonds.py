@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from .names import bind, bind_dims, name_of, writes_in_place
 from .regions import region
+from .snakes import snake
 from .steps import Running, Step
 from .values import number, written
 
@@ -99,4 +100,4 @@ def _channel_norm(running: Running) -> Step | None:
 
 def diamond(running: Running) -> Step | None:
     """The step of what is written so, or of an activation that is; None where there is none."""
-    return region(running) or _channel_norm(running)
+    return region(running) or _channel_norm(running) or snake(running)

@@ -19,10 +19,10 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import Node
 
 from .names import name_of, writes_in_place
-from .steps import Running, Step
+from .steps import Running, Step, each_of
 from .values import same_shape, tensor_of, written
 
-_POINTWISE = frozenset("""
+POINTWISE = frozenset("""
     add sub rsub mul div neg pow square sqrt rsqrt exp erf sigmoid tanh softplus relu relu6 hardsigmoid hardtanh clamp
     clamp_min clamp_max silu gelu mish hardswish leaky_relu elu abs reciprocal clone exp2 expm1 log log1p sign sin cos
     logsigmoid softsign selu celu threshold maximum minimum max min where gt ge lt le zeros_like ones_like full_like
@@ -61,7 +61,7 @@ def _region(running: Running) -> list[Node]:
     node = running.node.next
     while node.op != "root" and len(inside) <= _MOST_NODES:
         if (
-            name_of(node) in _POINTWISE and not writes_in_place(node) and node.all_input_nodes
+            name_of(node) in POINTWISE and not writes_in_place(node) and node.all_input_nodes
             and all(value in inside for value in node.all_input_nodes) and _keeps_shape(running, node)
         ):
             inside[node] = None
@@ -69,8 +69,8 @@ def _region(running: Running) -> list[Node]:
     return list(inside)[1:]
 
 
-def closed(running: Running, region: list[Node], end: Node) -> list[Node] | None:
-    """The nodes that lead to `end`; None where the value, or one of them, is used elsewhere too."""
+def closed(running: Running, region: list[Node], end: Node, shared: bool = False) -> list[Node] | None:
+    """The nodes that lead to `end`; None where one of them is used elsewhere too, or the value itself unless `shared`."""
     taken: set[Node] = set()
     waiting = [end]
     while waiting:
@@ -79,7 +79,7 @@ def closed(running: Running, region: list[Node], end: Node) -> list[Node] | None
             taken.add(node)
             waiting += node.all_input_nodes
     rest = taken - {end}
-    if all(set(node.users) <= taken for node in (running.node, *rest)):
+    if all(set(node.users) <= taken for node in ((*rest,) if shared else (running.node, *rest))):
         return [node for node in region if node in rest]
     return None
 
@@ -153,18 +153,40 @@ def _bent(x: torch.Tensor, y: torch.Tensor) -> tuple[str, ...] | None:
     return None
 
 
+def _step(running: Running, nodes: list[Node], end: Node, shared: bool = False) -> Step | None:
+    """The step from the value to the end of a region."""
+    through = closed(running, nodes, end, shared)
+    if through is None:
+        return None
+    try:
+        y = _computed(running, [*through, end])
+    except (RuntimeError, TypeError, ValueError):
+        return None
+    ops = None if y is None else _ops(y)
+    return None if ops is None else Step(end, ops, through=tuple(through))
+
+
 def region(running: Running) -> Step | None:
     """The step of the nearest end of such a region that the vocabulary has."""
     nodes = _region(running)
-    for end in nodes:
-        through = closed(running, nodes, end)
-        if through is None:
+    return next(filter(None, (_step(running, nodes, end) for end in nodes)), None)
+
+
+def region_to(end: Node) -> tuple[Node, Step] | None:
+    """The value from which such a region leads to a node, which others may use too; and the step from there."""
+    sources = [end]
+    for node in sources:  # it grows: arguments of arguments, nearest first
+        if name_of(node) in POINTWISE and not writes_in_place(node):
+            sources += [value for value in node.all_input_nodes if value not in sources]
+        if len(sources) > _MOST_NODES:
+            break
+    for source in sources[1:]:
+        tensor = tensor_of(source)
+        if tensor is None:
             continue
-        try:
-            y = _computed(running, [*through, end])
-        except (RuntimeError, TypeError, ValueError):
-            return None
-        ops = None if y is None else _ops(y)
-        if ops is not None:
-            return Step(end, ops, through=tuple(through))
+        running = Running(source, each_of(tensor.dim()), tensor.dim())
+        nodes = _region(running)
+        step = _step(running, nodes, end, shared=True) if end in nodes else None
+        if step is not None:
+            return source, step
     return None

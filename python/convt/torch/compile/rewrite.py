@@ -9,12 +9,14 @@ import logging
 import torch
 from torch.fx import Graph, Node
 
-from .. import _chain, _op
+from .. import _cat, _chain, _op
 from .._functional import float32_precision
+from .joins import Join, join_of
 from .options import Options
-from .rules import Decision, decide
+from .prologue import Prologue, prologue_of
+from .rules import Decision, decide, decide_prologue
 from .values import tensor_of
-from .walker import Chain, Walk, best, is_transposed_convolution, walk
+from .walker import Chain, Convolution, Walk, best, convolution_of, is_transposed_convolution, walk
 
 log = logging.getLogger("convt.torch")
 
@@ -31,12 +33,15 @@ class Found:
     found: tuple[str, ...]  #: the chain that could have been
     ended_by: str  #: the operation behind the longest chain
     reason: str  #: why the chain ends there, or why nothing was taken
+    prologue: tuple[str, ...] = ()  #: what was taken before the convolution
+    joined: bool = False  #: whether the result is written straight into a concatenation along channels
 
     def __str__(self) -> str:
         head = f"{self.convolution}{f' ({self.where})' if self.where else ''}: "
         if not self.taken:
             return head + f"left: {self.reason}"
-        return head + f"taken: {' | '.join(('conv_transpose', *self.ops))}; ends: " + (
+        ops = (*self.prologue, "conv_transpose", *self.ops, *(("cat",) if self.joined else ()))
+        return head + f"taken: {' | '.join(ops)}; ends: " + (
             f"{self.ended_by}: {self.reason}" if self.ended_by else self.reason)
 
 
@@ -82,39 +87,57 @@ def _text(walked: Walk, chain: Chain) -> str:
     precision = float32_precision(tensor.device) if tensor.dtype == torch.float32 else "ieee"
     return _chain.fields(
         convolution.stride, convolution.padding, convolution.output_padding, convolution.groups, convolution.dilation,
-        precision, chain.text)
+        precision, chain.text, walked.prologue.text)
 
 
-def _replace(graph: Graph, walked: Walk, chain: Chain) -> str:
-    """Puts the fused call in the place of a chain's last node; answers its text."""
-    convolution = walked.convolution
+def _replace(graph: Graph, walked: Walk, chain: Chain, join: Join | None) -> str:
+    """Puts the fused call in the place of a chain's last node, or of the concatenation behind it; answers its text."""
+    convolution, prologue = walked.convolution, walked.prologue
     dtype = chain.running.tensor.dtype
     text = _text(walked, chain)
-    last = chain.running.node
+    last = chain.running.node if join is None else join.node
     with graph.inserting_before(last):
         # Explicit casts, where autocast made them: the call's own type then does not depend on where it stands.
-        input = _to(graph, convolution.input, dtype)
+        input = _to(graph, prologue.input, dtype)
         weight = _to(graph, convolution.weight, dtype)
         operands = [
-            operand.make(graph, operand.node) if operand.make else operand.node for operand in chain.operands
+            operand.make(graph, operand.node) if operand.make else operand.node
+            for operand in (*prologue.operands, *chain.operands)
         ]
-        # Dynamo compiles anew where an input comes to require gradients.
-        op = _op.conv_transpose if chain.running.tensor.requires_grad else _op.conv_transpose_bare
-        call = graph.call_function(op, (input, weight, operands, text, chain.layout, 0))
-        result = _view(graph, call, chain)
+        if join is not None:
+            result = call = graph.call_function(
+                _cat.conv_transpose_cat,
+                (input, weight, operands, text, join.layout, 0, list(join.before), list(join.after)))
+        else:
+            # Dynamo compiles anew where an input comes to require gradients.
+            op = _op.conv_transpose if chain.running.tensor.requires_grad else _op.conv_transpose_bare
+            call = graph.call_function(op, (input, weight, operands, text, chain.layout, 0))
+            result = _view(graph, call, chain)
     call.meta.update({key: last.meta[key] for key in ("nn_module_stack", "stack_trace", "source_fn_stack")
                       if key in last.meta})
-    result.meta["example_value"] = chain.running.tensor
+    result.meta["example_value"] = tensor_of(last)
     last.replace_all_uses_with(result)
-    for node in sorted(chain.taken, key=list(graph.nodes).index, reverse=True):
+    taken = chain.taken if join is None else (*chain.taken, join.node)
+    for node in sorted(taken, key=list(graph.nodes).index, reverse=True):
         if not node.users:
             graph.erase_node(node)
     return text
 
 
+def _walked(convolution: Convolution, options: Options) -> Walk | str:
+    """The walk with the longest prologue, or without where that may not be."""
+    prologue = prologue_of(convolution.node, convolution.input)
+    if prologue.taken and decide_prologue(convolution.result.device, options):
+        walked = walk(convolution, prologue)
+        if not isinstance(walked, str):
+            return walked
+    return walk(convolution, Prologue(convolution.input))
+
+
 def _one(graph: Graph, node: Node, options: Options) -> Found:
     where = _where(node)
-    walked = walk(node)
+    convolution = convolution_of(node)
+    walked = convolution if isinstance(convolution, str) else _walked(convolution, options)
     if isinstance(walked, str):
         return Found(node.name, where, False, "", (), (), "", walked)
     if not walked.chains:
@@ -123,7 +146,7 @@ def _one(graph: Graph, node: Node, options: Options) -> Found:
     first_refusal: list[Decision] = []
 
     def accepts(chain: Chain) -> bool:
-        decision = decide(walked.convolution, chain, _text(walked, chain), options)
+        decision = decide(walked, chain, _text(walked, chain), options)
         if not decision.take:
             first_refusal.append(decision)
         return decision.take
@@ -135,8 +158,12 @@ def _one(graph: Graph, node: Node, options: Options) -> Found:
     if first_refusal:
         ended_by, reason = "", first_refusal[0].reason
     name = node.name
-    text = _replace(graph, walked, chain)
-    return Found(name, where, True, text, chain.ops, longest, ended_by, reason)
+    join = join_of(walked, chain)
+    if join is not None:
+        ended_by, reason = "", "it writes into the concatenation"
+    text = _replace(graph, walked, chain, join)
+    return Found(
+        name, where, True, text, chain.ops, longest, ended_by, reason, walked.prologue.ops, join is not None)
 
 
 def rewrite(graph: Graph, options: Options = Options()) -> list[Found]:

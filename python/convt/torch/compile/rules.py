@@ -21,7 +21,7 @@ from ..._plan import Plan
 from .. import _chain, _kernel, _op, _reference
 from .options import Options
 from .values import hint, tensor_of
-from .walker import Chain, Convolution
+from .walker import Chain, Walk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,14 +58,15 @@ class Layer:
     @property
     def problem(self) -> str:
         channels = f"{self.input[1]}->{self.weight[1] * self.parsed.groups}"
-        return (
-            f"conv_transpose{len(self.input) - 2}d dtype={_kernel.DTYPES[self.dtype]} "
-            f"layout={self.input_layout}->{self.layout} batch={self.input[0]} channels={channels} "
-            f"input={'x'.join(map(str, self.input[2:]))} kernel={'x'.join(map(str, self.weight[2:]))} {self.text}")
+        sizes = (
+            f"dtype={_kernel.DTYPES[self.dtype]} layout={self.input_layout}->{self.layout} batch={self.input[0]} "
+            f"channels={channels} input={'x'.join(map(str, self.input[2:]))} "
+            f"kernel={'x'.join(map(str, self.weight[2:]))}")
+        return _chain.problem(self.text, len(self.input) - 2, sizes)
 
 
-def _layer(convolution: Convolution, chain: Chain, text: str) -> Layer:
-    input, weight = tensor_of(convolution.input), tensor_of(convolution.weight)
+def _layer(walked: Walk, chain: Chain, text: str) -> Layer:
+    input, weight = tensor_of(walked.prologue.input), tensor_of(walked.convolution.weight)
     assert input is not None and weight is not None
     last = _kernel.suggests_channels_last(input) if all(isinstance(size, int) for size in input.shape) else False
     return Layer(
@@ -73,9 +74,14 @@ def _layer(convolution: Convolution, chain: Chain, text: str) -> Layer:
         chain.running.tensor.device, _library.LAYOUTS[last], chain.layout)
 
 
-def decide(convolution: Convolution, chain: Chain, text: str, options: Options) -> Decision:
+def decide_prologue(device: torch.device, options: Options) -> bool:
+    """Whether what stands before a convolution is taken too: GPUs have it in a pass of its own, as Inductor has."""
+    return device.type == "cpu" or options.take == "always"
+
+
+def decide(walked: Walk, chain: Chain, text: str, options: Options) -> Decision:
     """Whether a chain is taken, and if not, why."""
-    layer = _layer(convolution, chain, text)
+    layer = _layer(walked, chain, text)
     # Whatever the library would refuse at run time, it refuses here.
     try:
         device = str(layer.device) if layer.device.index is not None else layer.device.type

@@ -86,10 +86,17 @@ def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Opera
         return "channel", Operand(node), f32
     if not running.plain or not same_shape(shape, running.tensor.shape):
         return "the other term is neither per channel nor a whole tensor"
-    # Fake tensors do not follow all of CUDA's autocast: interpolate(), for one, gives float32 when it runs.
-    if dtype.itemsize == 2 and tensor.is_cuda and torch.is_autocast_enabled("cuda") and node.op not in _GIVEN:
+    if dtype.itemsize == 2 and is_open_under_autocast(node, tensor):
         return "the other term's type under autocast is known when it runs"
     return "tensor", Operand(node), f32
+
+
+def is_open_under_autocast(node: Node, tensor: torch.Tensor) -> bool:
+    """Whether a tensor's type is only known when it runs.
+
+    Fake tensors do not follow all of CUDA's autocast: interpolate(), for one, gives float32 when it runs.
+    """
+    return tensor.is_cuda and torch.is_autocast_enabled("cuda") and node.op not in _GIVEN
 
 
 def one_for_all(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Operand, bool] | str:

@@ -17,6 +17,7 @@ from .kept import kept
 from .polynomials import polynomial
 from .regions import region
 from .spellings import SPELLINGS
+from .prologue import Prologue
 from .steps import Operand, Running, Step, each_of
 from .values import same, tensor_of
 
@@ -41,6 +42,12 @@ class Convolution:
     def dims(self) -> int:
         return len(self.stride)
 
+    @property
+    def result(self) -> torch.Tensor:
+        tensor = tensor_of(self.node)
+        assert tensor is not None
+        return tensor
+
 
 @dataclasses.dataclass(frozen=True)
 class Chain:
@@ -62,6 +69,7 @@ class Walk:
     """A walk: the chains it could end with, longest last, and what ended it."""
 
     convolution: Convolution
+    prologue: Prologue
     chains: list[Chain]
     ended_by: str
     reason: str
@@ -171,13 +179,24 @@ def _described(node: Node) -> str:
     return name_of(node) or str(getattr(node.target, "__name__", node.target))
 
 
-def walk(node: Node) -> Walk | str:
-    """The walk from a transposed convolution, or why it is left."""
-    convolution = convolution_of(node)
-    if isinstance(convolution, str):
-        return convolution
-    result = tensor_of(node)
-    assert result is not None
+def moved_over(walk: Walk, operands: tuple[Operand, ...], end: Node, through: set[Node]) -> str | None:
+    """Why a call at `end` may not read what the graph reads on the way there; None where nothing is written meanwhile.
+
+    For gradients the call keeps what it reads to the end.
+    """
+    convolution, prologue = walk.convolution, walk.prologue
+    read = [value for value in (prologue.input, convolution.weight, convolution.bias) if value is not None]
+    read += [node for operand in (*prologue.operands, *operands) for node in (operand.node, *operand.others)]
+    memory = set().union(*map(roots, read))
+    start = prologue.taken[0] if prologue.taken else convolution.node
+    last = None if convolution.result.requires_grad else end
+    writer = writer_between(start, last, through, memory)
+    return None if writer is None else f"{_described(writer)} may write into a tensor that is read"
+
+
+def walk(convolution: Convolution, prologue: Prologue) -> Walk | str:
+    """The walk from a transposed convolution with its prologue, or why it is left."""
+    node, result = convolution.node, convolution.result
     running = Running(node, each_of(result.dim()), result.dim())
     ops: tuple[str, ...] = ()
     operands: tuple[Operand, ...] = ()
@@ -189,12 +208,16 @@ def walk(node: Node) -> Walk | str:
             return "its bias is of another type"
         ops = ("bias" if bias.dtype == result.dtype else "bias(dtype=f32)",)
         operands = (Operand(convolution.bias),)
-    taken: tuple[Node, ...] = (node,)
-    chains: list[Chain] = []
+    taken: tuple[Node, ...] = (*prologue.taken, node)
+    walked = Walk(convolution, prologue, [], "", "")
+    if prologue.taken:
+        reason = moved_over(walked, operands, node, set(taken))
+        if reason is not None:
+            return reason
     while True:
         layout = layout_of(running)
         if layout is not None:
-            chains.append(Chain(ops, operands, running, taken, layout))
+            walked.chains.append(Chain(ops, operands, running, taken, layout))
         step = _next(running)
         if isinstance(step, str) and running.node is node:
             step = polynomial(running, convolution.bias) or step
@@ -202,21 +225,17 @@ def walk(node: Node) -> Walk | str:
             step = kept(running) or step
         if isinstance(step, str):
             users = list(running.node.users)
-            ended = _described(users[0]) if len(users) == 1 else ""
-            return Walk(convolution, chains, ended, step)
+            walked.ended_by, walked.reason = _described(users[0]) if len(users) == 1 else "", step
+            return walked
         after = tensor_of(step.last)
         if after is None or after.dtype != result.dtype or after.device != result.device:
-            return Walk(convolution, chains, _described(step.last), "the result is of another type")
-        through = {*taken, *step.through, step.last}
-        # The fused call reads at the chain's end what the graph reads along the chain; for gradients it keeps that.
-        read = [value for value in (convolution.input, convolution.weight, convolution.bias) if value is not None]
+            walked.ended_by, walked.reason = _described(step.last), "the result is of another type"
+            return walked
         operands = step.operands if step.instead else (*operands, *step.operands)
-        read += [node for operand in operands for node in (operand.node, *operand.others)]
-        memory = set().union(*map(roots, read))
-        writer = writer_between(node, None if result.requires_grad else step.last, through, memory)
-        if writer is not None:
-            reason = f"{_described(writer)} may write into a tensor that is read"
-            return Walk(convolution, chains, _described(step.last), reason)
+        reason = moved_over(walked, operands, step.last, {*taken, *step.through, step.last})
+        if reason is not None:
+            walked.ended_by, walked.reason = _described(step.last), reason
+            return walked
         running = running.after(step)
         ops = step.ops if step.instead else (*ops, *step.named(ops))
         taken += (*step.through, step.last)

@@ -64,4 +64,4 @@ def model(shape: tuple[int, ...], *chains: str | None, **fields: Any) -> Callabl
     return add
 
 
-from . import audio, chains, decoders, gans, handwritten, kept, plain, spellings  # noqa: E402, F401: they add their models
+from . import around, audio, chains, decoders, gans, handwritten, kept, plain, spellings  # noqa: E402, F401: they add theirs

@@ -22,7 +22,8 @@ class ResBlock(nn.Module):
         return x
 
 
-@model((1, 8, 10), "bias", "bias", dynamic=(0, 2), short=True)
+@model((1, 8, 10), "leaky_relu(0.1) | conv_transpose | bias",
+       "div(2) | leaky_relu(0.1) | conv_transpose | bias", dynamic=(0, 2), short=True)
 class HifiGan(nn.Module):
     def __init__(self):
         super().__init__()
@@ -55,7 +56,7 @@ class CausalConvTranspose1d(nn.Module):
         return y[..., : y.shape[-1] - self.trim]
 
 
-@model((1, 8, 9), "bias", "bias", dynamic=(0, 2))
+@model((1, 8, 9), "elu(1) | conv_transpose | bias", "elu(1) | conv_transpose | bias", dynamic=(0, 2))
 class Encodec(nn.Module):
     def __init__(self):
         super().__init__()
@@ -76,7 +77,7 @@ class Snake(nn.Module):
         return x + (self.alpha + 1e-9).reciprocal() * torch.sin(self.alpha * x).pow(2)
 
 
-@model((1, 6, 8), "bias", "bias | tanh", dynamic=(0, 2))
+@model((1, 6, 8), "snake | conv_transpose | bias | snake", "bias | tanh", dynamic=(0, 2))
 class BigVgan(nn.Module):
     def __init__(self):
         super().__init__()

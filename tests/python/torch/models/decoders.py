@@ -17,7 +17,8 @@ def double(a, b):
         nn.Conv2d(b, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(inplace=True))
 
 
-@model((1, 3, 16, 16), "bias", "bias", short=True)
+@model((1, 3, 16, 16), "batch_norm(affine) | relu | conv_transpose | bias | cat",
+       "batch_norm(affine) | relu | conv_transpose | bias | cat", short=True)
 class UNet(nn.Module):
     def __init__(self):
         super().__init__()
@@ -46,7 +47,7 @@ class StackedConvBlocks(nn.Module):
         return self.nonlin(self.norm(self.conv(x)))
 
 
-@model((1, 1, 8, 8, 8), "bias", "bias")
+@model((1, 1, 8, 8, 8), "leaky_relu(0.01) | conv_transpose | bias | cat", "bias | cat")
 class NnUNet3d(nn.Module):
     """Kernel = stride, then a concatenation, with deep supervision."""
 
@@ -236,7 +237,8 @@ class KeypointHead(nn.Module):
         return torch.softmax(x.reshape(n, k, h * w), -1)
 
 
-@model((2, 4, 6, 6), "batch_norm(affine) | relu", "batch_norm(affine) | relu", dynamic=(0, 2, 3))
+@model((2, 4, 6, 6), "batch_norm(affine) | relu | conv_transpose | batch_norm(affine) | relu",
+       "batch_norm(affine) | relu", dynamic=(0, 2, 3))
 class LinkNetDecoder(nn.Module):
     def __init__(self):
         super().__init__()

@@ -60,7 +60,8 @@ class UnetSkipBlock(nn.Module):
         return self.model(x) if self.outermost else torch.cat([x, self.model(x)], 1)
 
 
-@model((1, 3, 16, 16), "batch_norm(affine)", "batch_norm(affine)", "bias | tanh")
+@model((1, 3, 16, 16), "relu | conv_transpose | batch_norm(affine) | cat",
+       "relu | conv_transpose | batch_norm(affine) | cat", "bias | tanh")
 class Pix2Pix(nn.Module):
     def __init__(self):
         super().__init__()
@@ -113,7 +114,7 @@ class ConditionalGan(nn.Module):
         return torch.tanh(self.up2(x)) * 0.5 + 0.5
 
 
-@model((1, 3, 8, 8), "bias | add(tensor) | clamp(min=0, max=1)", dynamic=(0, 2, 3))
+@model((1, 3, 8, 8), "prelu | conv_transpose | bias | add(tensor) | clamp(min=0, max=1)", dynamic=(0, 2, 3))
 class Fsrcnn(nn.Module):
     """Superresolution: the last layer upsamples, and a bicubic picture is added."""
 

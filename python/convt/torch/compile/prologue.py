@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks from a transposed convolution's input backwards, and takes operations that a prologue may have."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import torch
+from torch.fx import Node
+
+from ... import _library
+from ..._plan import Plan
+from .. import _chain
+from .aliases import roots
+from .names import name_of, writes_in_place
+from .regions import region_to
+from .snakes import snake_to
+from .spellings import SPELLINGS
+from .steps import Operand, Running, Step, each_of
+from .values import same_shape, tensor_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Prologue:
+    """Operations before a convolution, and the value they start from."""
+
+    input: Node
+    ops: tuple[str, ...] = ()
+    operands: tuple[Operand, ...] = ()
+    taken: tuple[Node, ...] = ()  # in the graph's order
+
+    @property
+    def text(self) -> str:
+        return " | ".join(self.ops)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_allowed(op: str) -> bool:
+    """Whether the library takes an op before a convolution."""
+    try:
+        Plan(_chain.problem(f"{op} | {_chain.HEAD}", 1, "channels=1->1 input=1 kernel=1"))
+    except _library.ConvtError:
+        return False
+    return True
+
+
+def _is_alike(node: Node, tensor: torch.Tensor) -> bool:
+    """Whether a node's tensor has another one's shape, type and device."""
+    own = tensor_of(node)
+    return (
+        own is not None and own.dtype == tensor.dtype and own.device == tensor.device
+        and same_shape(own.shape, tensor.shape))
+
+
+def _may_vanish(node: Node, source: Node) -> bool:
+    """Whether nobody sees what a node writes in place: nothing else has its memory."""
+    if not writes_in_place(node):
+        return True
+    return source.op in ("call_function", "call_method") and len(source.users) == 1 and roots(source) == {source}
+
+
+def _step_from(source: Node, node: Node, tensor: torch.Tensor) -> Step | None:
+    """The step of a single operation from one of its arguments."""
+    spelling = SPELLINGS.get(name_of(node))
+    if spelling is None or node.kwargs.get("out") is not None or not _may_vanish(node, source):
+        return None
+    step = spelling(Running(source, each_of(tensor.dim()), tensor.dim()), node)
+    return step if isinstance(step, Step) and step.last is node and step.axes is None else None
+
+
+def _before(node: Node, tensor: torch.Tensor) -> tuple[Node, Step] | None:
+    """The step that ends at a node, and the value from which it goes."""
+    for source in dict.fromkeys(node.all_input_nodes):
+        if _is_alike(source, tensor):
+            step = _step_from(source, node, tensor)
+            if step is not None and all(map(_is_allowed, step.ops)):
+                return source, step
+    for found in (snake_to(node), region_to(node)):
+        if found is not None and _is_alike(found[0], tensor) and all(map(_is_allowed, found[1].ops)):
+            return found
+    return None
+
+
+def prologue_of(convolution: Node, input: Node) -> Prologue:
+    """The longest prologue of a convolution with that input.
+
+    Where autocast rounds the input, nothing is taken: eager PyTorch computes what stands before in float32.
+    """
+    found = Prologue(input)
+    tensor, result = tensor_of(input), tensor_of(convolution)
+    if tensor is None or result is None or tensor.dtype != result.dtype:
+        return found
+    while set(found.input.users) <= {convolution, *found.taken} and found.input.op in ("call_function", "call_method"):
+        step = _before(found.input, tensor)
+        if step is None:
+            break
+        source, taken = step
+        found = Prologue(
+            source, (*taken.ops, *found.ops), (*taken.operands, *found.operands),
+            (*taken.through, taken.last, *found.taken))
+    return found
