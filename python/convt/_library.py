@@ -38,6 +38,9 @@ class Problem(c.Structure):
         ("output_padding", Axes),
         ("dilation", Axes),
         ("chain", c.c_char_p),
+        ("prologue", c.c_char_p),
+        ("input_within", c.c_size_t),
+        ("output_within", c.c_size_t),
     ]
 
     def __init__(self, **fields: Any) -> None:
@@ -84,12 +87,12 @@ class _TensorInfo(c.Structure):
 class TensorInfo(NamedTuple):
     """One of a plan's tensors. Whatever the layout, the shape of input and output is (N, C, [D, [H,]] W)."""
 
-    name: str  #: "input", "kernel", "output", or for example "layer_norm.weight"
+    name: str  #: "input", "kernel", "output", or for example "layer_norm.weight", "prologue.batch_norm.mean"
     shape: tuple[int, ...]
     dtype: str  #: "f32", "f64", "f16" or "bf16"
     layout: str  #: "channels_first" or "channels_last"; small operands are row-major and say "channels_first"
     bytes: int
-    stage: int  #: for a chain's operand, the position in the chain of the operation that takes it
+    stage: int  #: for an operand, the position in the prologue or chain of the operation that takes it
 
     @classmethod
     def of(cls, info: _TensorInfo) -> TensorInfo:
