@@ -57,9 +57,10 @@ def _look_numpy(array: np.ndarray[Any, Any], name: str) -> View:
     pointer, frozen = interface["data"]
     if dtype is None and array.dtype.name == "bfloat16":
         dtype = "bf16"
-    if dtype is None or pointer % _ITEM_SIZES[dtype]:
-        return _look_numpy(_native(array, name), name)._replace(writable=False)  # what is written to a copy is lost
     strides = interface["strides"]
+    # A field of records may begin aligned, and lie apart by no whole number of elements.
+    if dtype is None or pointer % _ITEM_SIZES[dtype] or (strides and any(s % _ITEM_SIZES[dtype] for s in strides)):
+        return _look_numpy(_native(array, name), name)._replace(writable=False)  # what is written to a copy is lost
     if strides is not None:
         strides = tuple(stride // array.itemsize for stride in strides)
     return View(pointer, interface["shape"], strides, dtype, None, array, not frozen)

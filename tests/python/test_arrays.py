@@ -217,8 +217,13 @@ def test_foreign_and_unaligned_arrays_are_copied():
     expected = convt.conv_transpose2d(X, W)
     unaligned = np.frombuffer(b"\0" + X.tobytes(), np.uint8)[1:].view("f4").reshape(X.shape)
     assert not unaligned.flags.aligned
-    for x in (X.astype(">f4"), unaligned, X.view(np.recarray)):
+    records = np.zeros(X.shape, [("value", "f4"), ("mark", "u2")])  # their strides are no multiples of 4 bytes
+    records["value"] = X
+    for x in (X.astype(">f4"), unaligned, X.view(np.recarray), records["value"]):
         assert (convt.conv_transpose2d(x, W) == expected).all()
+    out = np.zeros(expected.shape, records.dtype)
+    with pytest.raises(convt.ConvtError, match="out: must be writable, aligned"):
+        convt.conv_transpose2d(X, W, out=out["value"])
 
 
 class Exported:
