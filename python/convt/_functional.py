@@ -79,9 +79,9 @@ def conv_transpose2d(
     >>> convt.conv_transpose2d(x, w, stride=2, epilogue="global_avg_pool | max").shape
     (1, 1, 1, 1)
 
-    `prologue` is the same for the input, as it is read: pointwise operations, those with a number or one value per input
-    channel, and batch_norm. What lies outside of the image is zero behind it, as it is without. Of `operands`, those of
-    the prologue come first.
+    `prologue` is the same for the input, as it is read: pointwise operations, those with a number or one value per
+    input channel, and batch_norm. What lies outside of the image is zero behind it, as it is without. Of `operands`,
+    those of the prologue come first.
 
     >>> y = convt.conv_transpose2d(x, w, stride=2, prologue=[convt.ops.mul(np.array([1, 2], np.float32)), "add(0.5)"])
     >>> float(y[0, 0, 0, 0])
@@ -89,8 +89,14 @@ def conv_transpose2d(
 
     Arrays are float32, float64, float16 or bfloat16, all of the same type, but operands may be float32 always.
     `precision` is "ieee" (the default), or "tf32": float32 products may then be computed in TF32. An input that is
-    channels-last in memory gives a result that is; other strides are copied. `out` takes the result: it must be
-    contiguous, or channels-last without gaps.
+    channels-last in memory gives a result that is. Contiguous and channels-last arrays, and ranges of their channels,
+    are read as they are; other strides are copied. `out` takes the result, and must lie in one of those ways: this
+    writes 8 of 12 channels, and leaves the others alone.
+
+    >>> joined = np.zeros((1, 12, 8, 8), np.float32)
+    >>> y = convt.conv_transpose2d(x, w, stride=2, out=joined[:, 4:])
+    >>> float(joined[0, 3].max()), float(joined[0, 4].max())
+    (0.0, 2.0)
     """
     sizes = stride, padding, output_padding, dilation
     return _convolve(2, input, weight, bias, sizes, groups, prologue, epilogue, operands, precision, out)
@@ -143,23 +149,25 @@ def _convolve(
         x = _batched(x)
     _check(dims, x, w)
     before, chain = _chain("prologue", prologue, x.dtype), _chain("epilogue", epilogue, x.dtype, bias)
-    layout = _arrays.layout_of(x)
+    layout, input_within = _arrays.place_of(x)
+    # The result lies as its input does; a single channel lies either way.
+    output_layout, output_within = layout if x.shape[1] > 1 else LAYOUTS[0], 0
     y = None
     if out is not None:
         y = _arrays.look(out, "out")
         if single:
             y = _batched(y)
-        output_layout = _output_layout(y, layout)
-    else:
-        output_layout = layout
+        if len(y.shape) == len(x.shape):
+            output_layout, output_within = _output_place(y, output_layout)
     stride, padding, output_padding, dilation = sizes
     plan = _plan(
-        dims, x.dtype, layout, output_layout, precision or "ieee", x.device, x.shape, w.shape, groups,
+        dims, x.dtype, layout, input_within, output_layout, output_within, precision or "ieee", x.device, x.shape,
+        w.shape, groups,
         stride if type(stride) is int else _sizes(dims, "stride", stride),
         padding if type(padding) is int else _sizes(dims, "padding", padding),
         output_padding if type(output_padding) is int else _sizes(dims, "output_padding", output_padding),
         dilation if type(dilation) is int else _sizes(dims, "dilation", dilation), before.text, chain.text)
-    x, w = _arrays.laid(x, layout, "input"), _arrays.laid(w, "channels_first", "weight")
+    x, w = _arrays.laid(x, plan.input.strides, "input"), _arrays.laid(w, plan.weight.strides, "weight")
     given = _operands(plan, before, chain, operands)
     result = plan._run(input, x, w, given, out, y, 0)
     return result[0] if single and out is None else result
@@ -187,13 +195,14 @@ def _check(dims: int, x: View, w: View) -> None:
         raise ConvtError(f"weight: expected {x.shape[1]} in_channels, as the input has (got {w.shape[0]})")
 
 
-def _output_layout(y: View, preferred: str) -> str:
-    other = LAYOUTS[1 - LAYOUTS.index(preferred)]
-    for layout in (preferred, other):
-        if len(y.shape) > 2 and _arrays.lies(y, layout):
-            return layout
-    raise ConvtError(f"out: must be contiguous or channels-last without gaps (got shape {y.shape} with strides "
-                     f"{y.strides})")
+def _output_place(y: View, preferred: str) -> tuple[str, int]:
+    """The layout of `out`, and the channels of the array of which it is a range, or 0."""
+    for layout in (preferred, LAYOUTS[1 - LAYOUTS.index(preferred)]):
+        wide = _arrays.within(y, layout)
+        if wide is not None:
+            return layout, wide
+    raise ConvtError("out: must be contiguous, channels-last without gaps, or a range of the channels of such an array "
+                     f"(got {_arrays.described(y)})")
 
 
 def _sizes(dims: int, name: str, value: Sizes) -> tuple[int, ...]:
@@ -221,7 +230,9 @@ def _plan(
     dims: int,
     dtype: str,
     input_layout: str,
+    input_within: int,
     output_layout: str,
+    output_within: int,
     precision: str,
     device: int | None,
     input: tuple[int, ...],
@@ -243,8 +254,16 @@ def _plan(
         in_channels=input[1], out_channels=weight[1] * max(groups, 1), groups=groups, input=input[2:], kernel=weight[2:],
         stride=_sizes(dims, "stride", stride), padding=_sizes(dims, "padding", padding),
         output_padding=_sizes(dims, "output_padding", output_padding), dilation=_sizes(dims, "dilation", dilation),
-        chain=chain.encode(), prologue=prologue.encode())
-    return Plan(problem, device="cpu" if device is None else f"cuda:{device}")
+        chain=chain.encode(), prologue=prologue.encode(), input_within=input_within, output_within=output_within)
+    where = "cpu" if device is None else f"cuda:{device}"
+    try:
+        return Plan(problem, device=where)
+    except ConvtError as error:
+        if not output_within or error.status != "invalid_argument":
+            raise
+    # If it was the range that cannot hold the result, `out` has another shape: the plan without it says which it is.
+    problem.output_within = 0
+    return Plan(problem, device=where)
 
 
 # ---- operations

@@ -91,19 +91,9 @@ class TensorInfo(NamedTuple):
     shape: tuple[int, ...]
     dtype: str  #: "f32", "f64", "f16" or "bf16"
     layout: str  #: "channels_first" or "channels_last"; small operands are row-major and say "channels_first"
-    bytes: int
+    bytes: int  #: from the first element to behind the last
     stage: int  #: for an operand, the position in the prologue or chain of the operation that takes it
-
-    @classmethod
-    def of(cls, info: _TensorInfo) -> TensorInfo:
-        return cls(
-            info.name.decode(),
-            tuple(info.shape[: info.rank]),
-            DTYPES[info.dtype],
-            LAYOUTS[info.layout],
-            info.bytes,
-            info.stage,
-        )
+    strides: tuple[int, ...]  #: in elements; more than the shape's own where channels are a range of an array's
 
 
 class Tensors(c.Structure):

@@ -291,7 +291,7 @@ def test_precision():
 
 
 def _key(precision):
-    return 1, "f32", "channels_first", "channels_first", precision, None, (1, 1, 3), (1, 1, 2), 1, (1,), (0,), (0,), (1,), "", ""
+    return 1, "f32", "channels_first", 0, "channels_first", 0, precision, None, (1, 1, 3), (1, 1, 2), 1, (1,), (0,), (0,), (1,), "", ""
 
 
 def test_weights_are_not_kept():
@@ -308,9 +308,9 @@ def test_plan_tells_what_it_is():
     plan = convt.Plan("conv_transpose2d dtype=bf16 layout=channels_first->channels_last batch=2 channels=3->4 input=5x6 "
                       "kernel=3 | layer_norm(channels, affine, dtype=f32) | add(tensor)")
     assert plan.text.startswith("conv_transpose2d dtype=bf16") and plan.device == "cpu" and plan.engine
-    assert plan.input == ("input", (2, 3, 5, 6), "bf16", "channels_first", 2 * 3 * 30 * 2, 0)
+    assert plan.input == ("input", (2, 3, 5, 6), "bf16", "channels_first", 2 * 3 * 30 * 2, 0, (90, 30, 6, 1))
     assert plan.weight.shape == (3, 4, 3, 3)
-    assert plan.output == ("output", (2, 4, 7, 8), "bf16", "channels_last", 2 * 4 * 56 * 2, 0)
+    assert plan.output == ("output", (2, 4, 7, 8), "bf16", "channels_last", 2 * 4 * 56 * 2, 0, (224, 1, 32, 4))
     assert [(info.name, info.shape, info.dtype, info.layout, info.stage) for info in plan.operands] == [
         ("layer_norm.weight", (4,), "f32", "channels_first", 0), ("layer_norm.bias", (4,), "f32", "channels_first", 0),
         ("add.other", (2, 4, 7, 8), "bf16", "channels_last", 1)]
