@@ -220,6 +220,7 @@ def laid(view: View, strides: tuple[int, ...], name: str) -> View:
 
 
 def described(view: View) -> str:
+    """For messages."""
     return f"shape {view.shape} with strides {view.strides or dense_strides(view.shape, _ROW_MAJOR)}"
 
 
@@ -249,8 +250,8 @@ def check_output(view: View, info: TensorInfo) -> None:
         raise ConvtError("out: must be writable, aligned, and in the machine's byte order")
     if not lies(view, info.strides):
         wide = _wide(info)
-        which = "" if wide == info.shape[1] else f", and a range of {wide} channels: strides {info.strides}"
-        raise ConvtError(f"out: must be {info.layout} without gaps{which} (got {described(view)})")
+        way = "without gaps" if wide == info.shape[1] else f"as a range of {wide} channels, with strides {info.strides}"
+        raise ConvtError(f"out: must be {info.layout} {way} (got {described(view)})")
 
 
 def same_dtype(given: str, wanted: str) -> bool:

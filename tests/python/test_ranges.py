@@ -296,7 +296,7 @@ def test_plan_refuses_what_lies_otherwise():
     wide = np.full((2, 12, 6, 10), MARK, np.float32)
     dense = np.full(plan.output.shape, MARK, np.float32)
     last = Range(plan.output.shape, "f4", "channels_last")
-    for out, message in [(dense, r"out: must be channels_first without gaps, and a range of 11 channels: strides .660, 60, 10, 1. "
+    for out, message in [(dense, r"out: must be channels_first as a range of 11 channels, with strides .660, 60, 10, 1. "
                           r".got shape .2, 6, 6, 10. with strides .360, 60, 10, 1"), (wide[:, :6], "a range of 11 channels"),
                          (last.view, "a range of 11 channels"), (wide[:, :11], "out: expected f32 of shape .2, 6, 6, 10")]:
         with pytest.raises(convt.ConvtError, match=message):
