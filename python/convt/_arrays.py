@@ -8,12 +8,14 @@ copied where their elements do not lie as the plan takes them. Arrays that are w
 from __future__ import annotations
 
 import ctypes as c
+import functools
+import math
 import sys
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._library import ConvtError
+from ._library import LAYOUTS, ConvtError, TensorInfo
 
 BFLOAT16_BITS = "u16"  # the view's dtype of a uint16 array, which a plan of bf16 takes for bfloat16
 _ORDER = np.dtype("f4").str[0]  # of the machine's bytes: "<" or ">"
@@ -24,7 +26,7 @@ _ITEM_SIZES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, BFLOAT16_BITS: 2}
 _STORAGE: dict[str, np.dtype[Any]] = {
     "f32": np.dtype("f4"), "f64": np.dtype("f8"), "f16": np.dtype("f2"), "bf16": np.dtype("u2")
 }
-_ROW_MAJOR = "channels_first"
+_ROW_MAJOR = LAYOUTS[0]
 
 
 class View(NamedTuple):
@@ -57,9 +59,10 @@ def _look_numpy(array: np.ndarray[Any, Any], name: str) -> View:
     pointer, frozen = interface["data"]
     if dtype is None and array.dtype.name == "bfloat16":
         dtype = "bf16"
-    if dtype is None or pointer % _ITEM_SIZES[dtype]:
-        return _look_numpy(_native(array, name), name)._replace(writable=False)  # what is written to a copy is lost
     strides = interface["strides"]
+    # A field of records may begin aligned, and lie apart by no whole number of elements.
+    if dtype is None or pointer % _ITEM_SIZES[dtype] or (strides and any(s % _ITEM_SIZES[dtype] for s in strides)):
+        return _look_numpy(_native(array, name), name)._replace(writable=False)  # what is written to a copy is lost
     if strides is not None:
         strides = tuple(stride // array.itemsize for stride in strides)
     return View(pointer, interface["shape"], strides, dtype, None, array, not frozen)
@@ -141,7 +144,7 @@ def _look_dlpack(array: Any, name: str, stream: int) -> View:
         raise _bad_dtype(name, getattr(array, "dtype", f"with DLPack's code {tensor.code}"))
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
-    if strides is not None and _lies(shape, strides, _ROW_MAJOR):
+    if strides is not None and _lies(shape, strides, dense_strides(shape, _ROW_MAJOR)):
         strides = None
     pointer = (tensor.data or 0) + tensor.byte_offset
     return View(pointer, shape, strides, dtype, tensor.device_id if kind in _CUDA else None, (array, capsule), writable)
@@ -150,6 +153,7 @@ def _look_dlpack(array: Any, name: str, stream: int) -> View:
 # ---- layouts
 
 
+@functools.lru_cache(1024)
 def dense_strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     """Strides, in elements, of an array without gaps; its shape is (N, C, ...) whatever the layout."""
     order = list(range(len(shape)))
@@ -162,43 +166,62 @@ def dense_strides(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _lies(shape: tuple[int, ...], strides: tuple[int, ...], layout: str) -> bool:
-    if 0 in shape:
-        return True
-    wanted = dense_strides(shape, layout)
-    return all(size == 1 or a == b for size, a, b in zip(shape, strides, wanted, strict=True))
+def _lies(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether both are the same places; along an axis of one element, a stride means nothing."""
+    return 0 in shape or all(size == 1 or a == b for size, a, b in zip(shape, strides, wanted, strict=True))
 
 
-def lies(view: View, layout: str) -> bool:
-    """Whether the view's elements lie in that layout, without gaps."""
-    if view.strides is None:
-        return layout == _ROW_MAJOR or _lies(view.shape, dense_strides(view.shape, _ROW_MAJOR), layout)
-    return _lies(view.shape, view.strides, layout)
+def lies(view: View, strides: tuple[int, ...]) -> bool:
+    """Whether the view's elements lie as those strides say."""
+    own = dense_strides(view.shape, _ROW_MAJOR) if view.strides is None else view.strides
+    return own == strides or _lies(view.shape, own, strides)
 
 
-def layout_of(view: View) -> str:
-    """The layout in which an input is best read: its own where it has one, else that of the copy to be made."""
-    if view.strides is not None and len(view.shape) > 2 and not _lies(view.shape, view.strides, _ROW_MAJOR):
-        if _lies(view.shape, view.strides, "channels_last"):
-            return "channels_last"
-    return _ROW_MAJOR
+def within(view: View, layout: str) -> int | None:
+    """The channels of an array in that layout, without gaps, of which the view's channels are a range.
+
+    0 where they are all, None where there is no such array. The view has axes (N, C, ...).
+    """
+    if (view.strides is None and layout == _ROW_MAJOR) or 0 in view.shape:
+        return 0
+    shape, channels = view.shape, view.shape[1]
+    strides = dense_strides(shape, _ROW_MAJOR) if view.strides is None else view.strides
+    if layout == _ROW_MAJOR:
+        wide = strides[0] // math.prod(shape[2:]) if shape[0] > 1 else channels
+    else:  # the innermost pixels, or images, that are more than one are that far apart
+        axes = (*range(len(shape) - 1, 1, -1), 0)
+        wide = next((strides[axis] for axis in axes if shape[axis] > 1), channels)
+    if wide < channels or not lies(view, dense_strides((shape[0], wide, *shape[2:]), layout)):
+        return None
+    return 0 if wide == channels else wide
 
 
-def laid(view: View, layout: str, name: str) -> View:
-    """The view, or where its elements do not lie in that layout that of a copy."""
-    if lies(view, layout):
+def place_of(view: View) -> tuple[str, int]:
+    """The layout in which an input is best read, and within(): its own, or else those of the copy to be made."""
+    for layout in LAYOUTS:
+        wide = within(view, layout)
+        if wide is not None:
+            return layout, wide
+    return _ROW_MAJOR, 0
+
+
+def laid(view: View, strides: tuple[int, ...], name: str) -> View:
+    """The view, or where its elements do not lie as those strides say that of a copy."""
+    if lies(view, strides):
         return view
     if view.device is not None:
-        raise ConvtError(
-            f"{name}: shape {view.shape} with strides {view.strides} is not {layout} without gaps, and arrays on a "
-            "GPU are not copied"
-        )
+        raise ConvtError(f"{name}: must have strides {strides}: arrays on a GPU are not copied (got {described(view)})")
     array = _as_numpy(view)
-    if layout == _ROW_MAJOR:
-        array = np.ascontiguousarray(array)
-    else:
-        array = np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
-    return view._replace(pointer=array.ctypes.data, strides=None, owner=array, writable=False)
+    size, steps = array.itemsize, [stride * array.itemsize for stride in strides]
+    end = sum((count - 1) * step for count, step in zip(view.shape, steps, strict=True)) + size
+    copy: np.ndarray[Any, Any] = np.ndarray(view.shape, array.dtype, np.empty(end, np.uint8), strides=steps)
+    copy[...] = array
+    return view._replace(pointer=copy.ctypes.data, strides=strides, owner=copy, writable=False)
+
+
+def described(view: View) -> str:
+    """For messages."""
+    return f"shape {view.shape} with strides {view.strides or dense_strides(view.shape, _ROW_MAJOR)}"
 
 
 def _as_numpy(view: View) -> np.ndarray[Any, Any]:
@@ -219,23 +242,32 @@ def _as_numpy(view: View) -> np.ndarray[Any, Any]:
 # ---- results
 
 
-def check_output(view: View, name: str, shape: tuple[int, ...], dtype: str, layout: str) -> None:
-    """Refuses an array that cannot take a result of that shape, element type and layout."""
-    if view.shape != shape or not same_dtype(view.dtype, dtype):
-        raise ConvtError(f"{name}: expected {dtype} of shape {shape} (got {view.dtype} of shape {view.shape})")
+def check_output(view: View, info: TensorInfo) -> None:
+    """Refuses an array that cannot take the result."""
+    if view.shape != info.shape or not same_dtype(view.dtype, info.dtype):
+        raise ConvtError(f"out: expected {info.dtype} of shape {info.shape} (got {view.dtype} of shape {view.shape})")
     if not view.writable:
-        raise ConvtError(f"{name}: must be writable, aligned, and in the machine's byte order")
-    if not lies(view, layout):
-        raise ConvtError(f"{name}: must be {layout} without gaps (got shape {shape} with strides {view.strides})")
+        raise ConvtError("out: must be writable, aligned, and in the machine's byte order")
+    if not lies(view, info.strides):
+        wide = _wide(info)
+        way = "without gaps" if wide == info.shape[1] else f"as a range of {wide} channels, with strides {info.strides}"
+        raise ConvtError(f"out: must be {info.layout} {way} (got {described(view)})")
 
 
 def same_dtype(given: str, wanted: str) -> bool:
     return given == wanted or (given == BFLOAT16_BITS and wanted == "bf16")
 
 
-def empty_like(array: Any, view: View, shape: tuple[int, ...], layout: str) -> Any:
-    """A new array of the same library, element type and device as `array`, whose view is given."""
-    stored = shape if layout == _ROW_MAJOR else (shape[0], *shape[2:], shape[1])
+def _wide(info: TensorInfo) -> int:
+    """The channels of the array that holds the tensor: its own, or more where those are a range."""
+    return info.strides[0] // math.prod(info.shape[2:])
+
+
+def empty_like(array: Any, view: View, info: TensorInfo) -> Any:
+    """A new array for the result, of the same library, element type and device as `array`, whose view is given."""
+    shape, channels = info.shape, _wide(info)
+    first = info.layout == _ROW_MAJOR
+    stored = (shape[0], channels, *shape[2:]) if first else (shape[0], *shape[2:], channels)
     library: Any = np
     if isinstance(array, np.ndarray):
         result = np.empty(stored, view.owner.dtype)
@@ -247,7 +279,9 @@ def empty_like(array: Any, view: View, shape: tuple[int, ...], layout: str) -> A
             raise ConvtError(f"out: must be given, since {type(array).__name__}'s library is not known to make arrays")
         else:
             library, result = np, np.empty(stored, _host_dtype(view.dtype))
-    return result if layout == _ROW_MAJOR else library.moveaxis(result, -1, 1)
+    if not first:
+        result = library.moveaxis(result, -1, 1)
+    return result if channels == shape[1] else result[:, : shape[1]]
 
 
 def _library_of(array: Any) -> Any:

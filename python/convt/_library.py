@@ -38,6 +38,9 @@ class Problem(c.Structure):
         ("output_padding", Axes),
         ("dilation", Axes),
         ("chain", c.c_char_p),
+        ("prologue", c.c_char_p),
+        ("input_within", c.c_size_t),
+        ("output_within", c.c_size_t),
     ]
 
     def __init__(self, **fields: Any) -> None:
@@ -84,23 +87,13 @@ class _TensorInfo(c.Structure):
 class TensorInfo(NamedTuple):
     """One of a plan's tensors. Whatever the layout, the shape of input and output is (N, C, [D, [H,]] W)."""
 
-    name: str  #: "input", "kernel", "output", or for example "layer_norm.weight"
+    name: str  #: "input", "kernel", "output", or for example "layer_norm.weight", "prologue.batch_norm.mean"
     shape: tuple[int, ...]
     dtype: str  #: "f32", "f64", "f16" or "bf16"
     layout: str  #: "channels_first" or "channels_last"; small operands are row-major and say "channels_first"
-    bytes: int
-    stage: int  #: for a chain's operand, the position in the chain of the operation that takes it
-
-    @classmethod
-    def of(cls, info: _TensorInfo) -> TensorInfo:
-        return cls(
-            info.name.decode(),
-            tuple(info.shape[: info.rank]),
-            DTYPES[info.dtype],
-            LAYOUTS[info.layout],
-            info.bytes,
-            info.stage,
-        )
+    bytes: int  #: from the first element to behind the last
+    stage: int  #: for an operand, the position in the prologue or chain of the operation that takes it
+    strides: tuple[int, ...]  #: in elements; more than the shape's own where channels are a range of an array's
 
 
 class Tensors(c.Structure):

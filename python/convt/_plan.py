@@ -9,7 +9,8 @@ from typing import Any
 
 from . import _arrays, _library
 from ._arrays import View
-from ._library import DEVICES, ConvtError, PlanOptions, Problem, TensorInfo, Tensors, check, lib, text_of
+from ._library import (
+    DEVICES, DTYPES, LAYOUTS, ConvtError, PlanOptions, Problem, TensorInfo, Tensors, check, lib, text_of)
 
 _TENSORS_SIZE = c.sizeof(Tensors)
 
@@ -64,17 +65,21 @@ class Plan:
         self.text = text_of(lib.convt_plan_text(self._native.pointer))
         #: The engine that runs the plan.
         self.engine = text_of(lib.convt_plan_engine(self._native.pointer))
-        self.input = self._info(lib.convt_plan_input_info)
+        self.input = self._info(lib.convt_plan_input_info, strides=lib.convt_plan_input_strides)
         self.weight = self._info(lib.convt_plan_kernel_info)
-        self.output = self._info(lib.convt_plan_output_info)
+        self.output = self._info(lib.convt_plan_output_info, strides=lib.convt_plan_output_strides)
         count = lib.convt_plan_operand_count(self._native.pointer)
-        #: The tensors that the chain takes, in the order in which run() takes them.
+        #: The tensors that prologue and chain take, in the order in which run() takes them.
         self.operands = tuple(self._info(lib.convt_plan_operand_info, i) for i in range(count))
 
-    def _info(self, function: Any, *arguments: int) -> TensorInfo:
-        info = _library._TensorInfo()
+    def _info(self, function: Any, *arguments: int, strides: Any = None) -> TensorInfo:
+        info, steps = _library._TensorInfo(), (c.c_size_t * 5)()
         check(function(self._native.pointer, *arguments, c.byref(info)))
-        return TensorInfo.of(info)
+        shape, layout = tuple(info.shape[: info.rank]), LAYOUTS[info.layout]
+        if strides is not None:
+            check(strides(self._native.pointer, steps))
+        apart = _arrays.dense_strides(shape, layout) if strides is None else tuple(steps[: info.rank])
+        return TensorInfo(info.name.decode(), shape, DTYPES[info.dtype], layout, info.bytes, info.stage, apart)
 
     def __repr__(self) -> str:
         return f"convt.Plan({self.text!r}, device={self.device!r})"
@@ -140,6 +145,17 @@ class Plan:
         that do not lie as the plan takes them are copied, on the host; `out` must lie right. `weight` may be left out
         once it is packed. On a GPU, work is enqueued on `stream`, a cudaStream_t's address (0: the default stream), and
         run() does not wait for it.
+
+        Where the text says `within`, input and output are ranges of the channels of arrays that have so many. A result
+        that is not given then is the first channels of a new one.
+
+        >>> plan = convt.Plan("conv_transpose1d channels=1->1 within=1->3 batch=2 input=2 kernel=2")
+        >>> joined = np.zeros((2, 3, 3), np.float32)
+        >>> y = plan.run(np.ones((2, 1, 2), np.float32), np.ones((1, 1, 2), np.float32), out=joined[:, 1:2])
+        >>> joined[0]
+        array([[0., 0., 0.],
+               [1., 2., 1.],
+               [0., 0., 0.]], dtype=float32)
         """
         x = self._read(input, self.input, "input", stream)
         if weight is None and not self._packed:
@@ -158,12 +174,11 @@ class Plan:
         self, input: Any, x: View, w: View | None, operands: Sequence[View], out: Any, y: View | None, stream: int
     ) -> Any:
         """run(), of views that were checked; y is the one of `out`."""
-        info = self.output
         if y is None:
-            out = _arrays.empty_like(input, x, info.shape, info.layout)
+            out = _arrays.empty_like(input, x, self.output)
             y = _arrays.look(out, "out", stream)
         else:
-            _arrays.check_output(y, "out", info.shape, info.dtype, info.layout)
+            _arrays.check_output(y, self.output)
         device = self._device
         if x.device != device or y.device != device or (w is not None and w.device != device) or any(
                 view.device != device for view in operands):
@@ -199,7 +214,8 @@ class Plan:
         if not _arrays.same_dtype(view.dtype, info.dtype) or not _fits(view.shape, info.shape, len(self.input.shape) - 2):
             raise ConvtError(
                 f"{name}: expected {info.dtype} of shape {info.shape} (got {view.dtype} of shape {view.shape})")
-        return _arrays.laid(view, info.layout, name)
+        strides = info.strides if view.shape == info.shape else _arrays.dense_strides(view.shape, info.layout)
+        return _arrays.laid(view, strides, name)
 
 
 def _fits(given: tuple[int, ...], wanted: tuple[int, ...], dims: int) -> bool:

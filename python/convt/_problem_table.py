@@ -42,7 +42,7 @@ class Row(NamedTuple):
             chain = chain.replace(f"({name})", f"({{float({name})!r}})")
         sizes = ", ".join(name if name in self.sizes else default for name, default in _SIZES.items())
         return (f"convolve({self.dims}, input, kernel, {'conv_bias' if self.bias else None}, ({sizes}), "
-                f"{'groups' if self.groups else 1}, f'{chain}', (), precision, out)")
+                f"{'groups' if self.groups else 1}, (), f'{chain}', (), precision, out)")
 
     def function(self, module: str) -> Any:
         """The Python function that runs the problem."""

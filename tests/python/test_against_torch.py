@@ -102,16 +102,13 @@ class Range:
 
 def from_struct(text, case):
     """The same problem through the struct."""
-    more = {}
-    if hasattr(convt_abi.Problem, "prologue"):
-        prologue = text[:text.index("conv_transpose")].rstrip("| ")
-        more = {"prologue": prologue.encode(), "input_within": case.within[0], "output_within": case.within[1]}
+    prologue, chain = text[:text.index("conv_transpose")].rstrip("| "), text[text.index("conv_transpose"):].partition("|")[2]
     return convt_abi.Plan(convt_abi.Problem(
         dims=case.dims, dtype=convt_abi.DTYPES.index(case.dtype),
         input_layout=convt_abi.LAYOUTS.index(case.input_layout),
         output_layout=convt_abi.LAYOUTS.index(case.output_layout), batch_size=case.batch, in_channels=case.channels[0],
-        out_channels=case.channels[1], groups=case.groups, chain=text[text.index("conv_transpose"):].partition("|")[2].encode(), **case.axes, **more),
-        engine="reference")
+        out_channels=case.channels[1], groups=case.groups, chain=chain.encode(), prologue=prologue.encode(),
+        input_within=case.within[0], output_within=case.within[1], **case.axes), engine="reference")
 
 
 def run(plan, result, way=0):

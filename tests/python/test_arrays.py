@@ -6,7 +6,6 @@ import itertools
 import pickle
 import threading
 
-import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -15,44 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import convt
+from arrays import ARRANGED, BFLOAT16, FUNCTIONS, TORCH, channels_last, check, double, numbers, spread
 from convt import _functional, ops
-
-FUNCTIONS = {1: convt.conv_transpose1d, 2: convt.conv_transpose2d, 3: convt.conv_transpose3d}
-TORCH = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-# Of the largest element: some roundings of inputs, which are the same for both, and one of the result.
-TOLERANCE = {np.dtype("f4"): 2e-6, np.dtype("f8"): 1e-14, np.dtype("f2"): 2e-3, BFLOAT16: 1.6e-2}
-
-
-def numbers(shape, dtype="f4", seed=0):
-    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(dtype)
-
-
-def double(array):
-    return torch.from_numpy(np.ascontiguousarray(array).astype("f8"))
-
-
-def check(result, expected, dtype):
-    expected = expected.numpy()
-    assert result.shape == expected.shape
-    assert result.dtype == dtype
-    scale = max(abs(expected).max(initial=0), 1e-30)
-    assert abs(result.astype("f8") - expected).max(initial=0) <= TOLERANCE[np.dtype(dtype)] * scale
-
-
-def channels_last(array):
-    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
-
-
-def spread(array):
-    """The same values with gaps between them, and backwards along the last axis."""
-    wide = np.zeros([2 * size for size in array.shape], array.dtype)
-    view = wide[tuple(slice(None, None, 2) for _ in array.shape)][..., ::-1]
-    view[...] = array
-    return view
-
-
-ARRANGED = {"contiguous": np.ascontiguousarray, "channels_last": channels_last, "spread": spread}
 
 
 @st.composite
@@ -254,8 +217,13 @@ def test_foreign_and_unaligned_arrays_are_copied():
     expected = convt.conv_transpose2d(X, W)
     unaligned = np.frombuffer(b"\0" + X.tobytes(), np.uint8)[1:].view("f4").reshape(X.shape)
     assert not unaligned.flags.aligned
-    for x in (X.astype(">f4"), unaligned, X.view(np.recarray)):
+    records = np.zeros(X.shape, [("value", "f4"), ("mark", "u2")])  # their strides are no multiples of 4 bytes
+    records["value"] = X
+    for x in (X.astype(">f4"), unaligned, X.view(np.recarray), records["value"]):
         assert (convt.conv_transpose2d(x, W) == expected).all()
+    out = np.zeros(expected.shape, records.dtype)
+    with pytest.raises(convt.ConvtError, match="out: must be writable, aligned"):
+        convt.conv_transpose2d(X, W, out=out["value"])
 
 
 class Exported:
@@ -323,7 +291,7 @@ def test_precision():
 
 
 def _key(precision):
-    return 1, "f32", "channels_first", "channels_first", precision, None, (1, 1, 3), (1, 1, 2), 1, (1,), (0,), (0,), (1,), ""
+    return 1, "f32", "channels_first", 0, "channels_first", 0, precision, None, (1, 1, 3), (1, 1, 2), 1, (1,), (0,), (0,), (1,), "", ""
 
 
 def test_weights_are_not_kept():
@@ -340,9 +308,9 @@ def test_plan_tells_what_it_is():
     plan = convt.Plan("conv_transpose2d dtype=bf16 layout=channels_first->channels_last batch=2 channels=3->4 input=5x6 "
                       "kernel=3 | layer_norm(channels, affine, dtype=f32) | add(tensor)")
     assert plan.text.startswith("conv_transpose2d dtype=bf16") and plan.device == "cpu" and plan.engine
-    assert plan.input == ("input", (2, 3, 5, 6), "bf16", "channels_first", 2 * 3 * 30 * 2, 0)
+    assert plan.input == ("input", (2, 3, 5, 6), "bf16", "channels_first", 2 * 3 * 30 * 2, 0, (90, 30, 6, 1))
     assert plan.weight.shape == (3, 4, 3, 3)
-    assert plan.output == ("output", (2, 4, 7, 8), "bf16", "channels_last", 2 * 4 * 56 * 2, 0)
+    assert plan.output == ("output", (2, 4, 7, 8), "bf16", "channels_last", 2 * 4 * 56 * 2, 0, (224, 1, 32, 4))
     assert [(info.name, info.shape, info.dtype, info.layout, info.stage) for info in plan.operands] == [
         ("layer_norm.weight", (4,), "f32", "channels_first", 0), ("layer_norm.bias", (4,), "f32", "channels_first", 0),
         ("add.other", (2, 4, 7, 8), "bf16", "channels_last", 1)]

@@ -35,6 +35,23 @@ def test_results(dtype):
         assert torch.equal(out, result)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
+def test_ranges(dtype, form):
+    """Of channels: read and written where they are. Prologues, too."""
+    w, b = W.to("cuda", dtype), B.to("cuda", dtype)
+    given = torch.full((2, 9, 5, 6), 77, dtype=dtype, device="cuda").to(memory_format=form)
+    joined = torch.full((2, 8, 11, 13), 77, dtype=dtype, device="cuda").to(memory_format=form)
+    given[:, 3:7] = X.to("cuda", dtype)
+    out = joined[:, 3:6]
+    assert convt.conv_transpose2d(given[:, 3:7], w, b, stride=2, prologue="add(1)", epilogue="relu", out=out) is out
+    torch.cuda.synchronize()
+    x, w, b = (tensor.to(dtype).double() for tensor in (X, W, B))
+    right = F.relu(F.conv_transpose2d(x + 1, w, b, 2))
+    assert torch.allclose(out.double().cpu(), right, rtol=1e-2 if dtype.itemsize == 2 else 1e-5)
+    assert (joined[:, :3] == 77).all() and (joined[:, 6:] == 77).all()
+
+
 def test_stream():
     """Work goes to the stream given, behind what the producer has enqueued on its own."""
     plan = convt.Plan("conv_transpose2d batch=2 channels=4->3 input=5x6 kernel=3 stride=2 | bias | relu", device="cuda")
