@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.nn.ConvTranspose1d, 2d and 3d with a chain of operations behind them in the same pass."""
+"""torch.nn.ConvTranspose1d, 2d and 3d with operations before and behind them in the same pass."""
 
 from __future__ import annotations
 
@@ -15,44 +15,48 @@ from ._freeze import contents
 from ._functional import _conv_transpose
 
 Epilogue = str | Op | Sequence[str | Op]
+_Kept = tuple[str, str, tuple[str, ...]]
 
 
 class _ConvTranspose:
     """What the three modules share."""
 
-    epilogue: tuple[tuple[str, str, tuple[str, ...]], ...]
+    prologue: tuple[_Kept, ...]
+    epilogue: tuple[_Kept, ...]
     weight: torch.Tensor
     bias: torch.Tensor | None
 
-    def _set_epilogue(self, epilogue: Epilogue) -> None:
-        """Keeps each op's two texts and the names of its tensors, which become the module's parameters or buffers."""
-        if isinstance(epilogue, (str, Op)):
-            epilogue = [epilogue]
-        kept: list[tuple[str, str, tuple[str, ...]]] = []
-        for position, op in enumerate(epilogue):
+    def _set_chains(self, prologue: Epilogue, epilogue: Epilogue) -> None:
+        self.prologue = self._kept("prologue", prologue)
+        self.epilogue = self._kept("epilogue", epilogue)
+        self._packed = 0
+
+    def _kept(self, chain: str, ops: Epilogue) -> tuple[_Kept, ...]:
+        """Each op's two texts and the names of its tensors, which become the module's parameters or buffers."""
+        kept: list[_Kept] = []
+        for position, op in enumerate([ops] if isinstance(ops, (str, Op)) else ops):
             if not isinstance(op, Op):
                 kept.append((str(op).strip(), str(op).strip(), ()))
                 continue
             names = []
             for index, operand in enumerate(op.operands):
-                name = f"epilogue_{position}_{index}"
+                name = f"{chain}_{position}_{index}"
                 if isinstance(operand, nn.Parameter):
                     self.register_parameter(name, operand)  # type: ignore[attr-defined]
                 else:
                     self.register_buffer(name, torch.as_tensor(operand))  # type: ignore[attr-defined]
                 names.append(name)
             kept.append((op.text_for(True), op.text_for(False), tuple(names)))
-        self.epilogue = tuple(kept)
-        self._packed = 0
+        return tuple(kept)
 
     def freeze(self) -> Any:
         """Packs the weight once for each size of input, from now on: its contents must not change any more."""
         self._packed = contents(self.weight)
         return self
 
-    def _chain(self, dtype: torch.dtype) -> tuple[str, list[torch.Tensor]]:
+    def _chain(self, ops: tuple[_Kept, ...], dtype: torch.dtype) -> tuple[str, list[torch.Tensor]]:
         texts, operands = [], []
-        for same, f32, names in self.epilogue:
+        for same, f32, names in ops:
             own = [getattr(self, name) for name in names]
             texts.append(same if all(operand.dtype == dtype for operand in own) else f32)
             operands += own
@@ -69,16 +73,19 @@ class _ConvTranspose:
         dtype = input.dtype
         if torch.is_autocast_enabled(input.device.type):
             dtype = torch.get_autocast_dtype(input.device.type)
-        chain, operands = self._chain(dtype)
+        before, first = self._chain(self.prologue, dtype)
+        chain, operands = self._chain(self.epilogue, dtype)
         return _conv_transpose(
             dims, input, self.weight, self.bias, module.stride, module.padding, tuple(output_padding), module.groups,
-            module.dilation, chain, None, None, operands, self._packed)
+            module.dilation, chain, None, None, [*first, *operands], self._packed, before)
 
     def extra_repr(self) -> str:
-        """torch.nn's, and the epilogue."""
+        """torch.nn's, and the two chains."""
         text = super().extra_repr()  # type: ignore[misc]
-        chain = " | ".join(same for same, _, _ in self.epilogue)
-        return f"{text}, epilogue={chain!r}" if chain else text
+        for name, ops in (("prologue", self.prologue), ("epilogue", self.epilogue)):
+            chain = " | ".join(same for same, _, _ in ops)
+            text += f", {name}={chain!r}" if chain else ""
+        return str(text)
 
     def _load_from_state_dict(self, *arguments: Any, **keywords: Any) -> None:
         super()._load_from_state_dict(*arguments, **keywords)  # type: ignore[misc]
@@ -106,24 +113,24 @@ class _ConvTranspose:
 
 
 class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
-    """torch.nn.ConvTranspose1d, with `epilogue`: convt.ops, whose tensors become the module's, or text."""
+    """torch.nn.ConvTranspose1d, with `prologue` and `epilogue`: convt.ops, whose tensors become the module's, or text."""
 
-    def __init__(self, *arguments: Any, epilogue: Epilogue = (), **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, prologue: Epilogue = (), epilogue: Epilogue = (), **keywords: Any) -> None:
         nn.ConvTranspose1d.__init__(self, *arguments, **keywords)
-        self._set_epilogue(epilogue)
+        self._set_chains(prologue, epilogue)
 
 
 class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
-    """torch.nn.ConvTranspose2d, with `epilogue`: convt.ops, whose tensors become the module's, or text."""
+    """torch.nn.ConvTranspose2d, with `prologue` and `epilogue`: convt.ops, whose tensors become the module's, or text."""
 
-    def __init__(self, *arguments: Any, epilogue: Epilogue = (), **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, prologue: Epilogue = (), epilogue: Epilogue = (), **keywords: Any) -> None:
         nn.ConvTranspose2d.__init__(self, *arguments, **keywords)
-        self._set_epilogue(epilogue)
+        self._set_chains(prologue, epilogue)
 
 
 class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
-    """torch.nn.ConvTranspose3d, with `epilogue`: convt.ops, whose tensors become the module's, or text."""
+    """torch.nn.ConvTranspose3d, with `prologue` and `epilogue`: convt.ops, whose tensors become the module's, or text."""
 
-    def __init__(self, *arguments: Any, epilogue: Epilogue = (), **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, prologue: Epilogue = (), epilogue: Epilogue = (), **keywords: Any) -> None:
         nn.ConvTranspose3d.__init__(self, *arguments, **keywords)
-        self._set_epilogue(epilogue)
+        self._set_chains(prologue, epilogue)
