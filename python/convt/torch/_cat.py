@@ -72,7 +72,7 @@ def _wanted(needs: Any, count: int) -> list[bool]:
 def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     for_input, for_weight, for_operands, *_, for_before, for_after = ctx.needs_input_grad
     own = grad.shape[1] - sum(ctx.before) - sum(ctx.after)
-    parts = grad.split([*ctx.before, own, *ctx.after], 1)
+    parts: Any = torch.split_with_sizes(grad, [*ctx.before, own, *ctx.after], 1)
     count = len(ctx.before)
     before = [part if want else None for part, want in zip(parts[:count], _wanted(for_before, count))]
     after = [part if want else None for part, want in zip(parts[count + 1 :], _wanted(for_after, len(ctx.after)))]

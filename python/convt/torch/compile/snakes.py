@@ -19,9 +19,9 @@ def _two(node: Node, name: str) -> tuple[object, object] | None:
     return first(node), given["other"]
 
 
-def _squared(node: object) -> Node | None:
+def _squared(node: Node) -> object:
     """What is squared."""
-    if not isinstance(node, Node) or writes_in_place(node):
+    if writes_in_place(node):
         return None
     if name_of(node) == "square":
         return first(node)
@@ -29,7 +29,7 @@ def _squared(node: object) -> Node | None:
     if given is not None:
         return first(node) if number(given["exponent"]) == 2 else None
     terms = _two(node, "mul")
-    return terms[0] if terms and terms[0] is terms[1] and isinstance(terms[0], Node) else None
+    return terms[0] if terms and terms[0] is terms[1] else None
 
 
 def _divisor(node: object) -> Node | None:
@@ -63,38 +63,40 @@ def _scaled(node: Node) -> tuple[Node, Node] | None:
     return None
 
 
-def _made(node: object, names: tuple[str, ...]) -> bool:
-    return isinstance(node, Node) and name_of(node) in names
+def _wave(addend: Node) -> tuple[Node, Node, tuple[Node, ...]] | None:
+    """The x and the alpha of sin(alpha * x)**2 / (alpha + 1e-9), and the nodes on the way."""
+    scaled = _scaled(addend)
+    if scaled is None:
+        return None
+    square, alpha = scaled
+    sine = _squared(square)
+    if not isinstance(sine, Node) or name_of(sine) != "sin" or writes_in_place(sine):
+        return None
+    product = first(sine)
+    factors = _two(product, "mul") if isinstance(product, Node) else None
+    for x, factor in ((factors, factors[::-1]) if factors else ()):
+        if factor is alpha and isinstance(x, Node):
+            return x, alpha, (product, sine, square, addend)
+    return None
 
 
 def snake_to(node: Node) -> tuple[Node, Step] | None:
     """The value to which a node, with nodes that nothing else uses, applies snake; and the step from there."""
     terms = _two(node, "add")
     for source, addend in ((terms, terms[::-1]) if terms else ()):
-        if not isinstance(source, Node) or not isinstance(addend, Node):
+        wave = _wave(addend) if isinstance(addend, Node) else None
+        if wave is None or wave[0] is not source:
             continue
-        scaled = _scaled(addend)
-        if scaled is None:
-            continue
-        square, alpha = scaled
-        sine = _squared(square)
-        if not _made(sine, ("sin",)) or writes_in_place(sine):  # type: ignore[arg-type]
-            continue
-        argument = first(sine)  # type: ignore[arg-type]
-        factors = _two(argument, "mul") if isinstance(argument, Node) else None
-        tensor = tensor_of(source)
-        if factors not in ((source, alpha), (alpha, source)) or tensor is None:
-            continue
-        through = (argument, sine, square, addend)
+        x, alpha, through = wave
         if any(not set(inner.users) <= {*through, node} for inner in through):
             continue
-        running = Running(source, each_of(tensor.dim()), tensor.dim())
-        values = tensor_of(alpha)
-        found = None if values is None else term(running, alpha, values)
-        if not isinstance(found, tuple) or found[0] != "channel":
+        tensor, values = tensor_of(x), tensor_of(alpha)
+        if tensor is None or values is None:
             continue
-        _, operand, f32 = found
-        return source, Step(node, ("snake(dtype=f32)" if f32 else "snake",), (operand,), through=through)
+        found = term(Running(x, each_of(tensor.dim()), tensor.dim()), alpha, values)
+        if isinstance(found, tuple) and found[0] == "channel":
+            _, operand, f32 = found
+            return x, Step(node, ("snake(dtype=f32)" if f32 else "snake",), (operand,), through=through)
     return None
 
 
