@@ -212,9 +212,10 @@ def test_without_the_extension():
     """The kernels in Python give the same."""
     if not convt.torch.has_extension:
         pytest.fail("the tests are to run with libconvt_torch.so: CONVT_TORCH_LIBRARY names it")
-    files = [os.path.join(os.path.dirname(__file__), name) for name in ("test_functions.py", __file__)]
+    files = [os.path.join(os.path.dirname(__file__), name) for name in ("test_functions.py", "test_around.py", __file__)]
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k",
-         "(out or epilogue or refusals or bounded or threads or packed or channels_last or inference or random) and not without"],
+         "(out or epilogue or refusals or bounded or threads or packed or channels_last or inference or random or "
+         "ranges or prologue_of or test_cat) and not without"],
         env={**os.environ, "CONVT_TORCH_LIBRARY": "none"}, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-3000:]
