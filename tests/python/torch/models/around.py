@@ -69,7 +69,7 @@ class SnakeAround(nn.Module):
         return x + torch.sin(self.beta * x).square() / (self.beta + 1e-9)
 
 
-@model((2, 10, 5, 6), "prelu | conv_transpose | bias", "bias", dynamic=(0, 2, 3))
+@model((2, 10, 5, 6), "prelu | conv_transpose | bias", "bias", dynamic=(0, 2, 3), brief=True)
 class SplitInput(nn.Module):
     """Reads halves of a tensor's channels."""
 
@@ -124,7 +124,7 @@ class JoinTwo(nn.Module):
 # ---- what must not be taken, or not whole
 
 
-@model(S2, "bias")
+@model(S2, "bias", brief=True)
 class SeenBefore(Before):
     """What stands before the convolution is used elsewhere too."""
 
@@ -141,7 +141,7 @@ class WritesItsInput(Before):
         return self.conv(F.relu_(x))
 
 
-@model(S2, "bias | add(channel)")
+@model(S2, "bias | add(channel)", brief=True)
 class SourceWrittenMeanwhile(Before):
     def forward(self, x):
         x = x * 3
@@ -150,27 +150,27 @@ class SourceWrittenMeanwhile(Before):
         return self.conv(y) + x.sum()
 
 
-@model(S2, "bias")
+@model(S2, "bias", brief=True)
 class ResidualBefore(Before):
     def forward(self, x):
         return self.conv(x + torch.cumsum(x, 1))
 
 
-@model(S2, "bias")
+@model(S2, "bias", brief=True)
 class JoinAlongHeight(Conv):
     def forward(self, x):
         y = self.conv(x)
         return torch.cat([y, torch.ones_like(y)], 2)
 
 
-@model(S2, "bias")
+@model(S2, "bias", brief=True)
 class JoinTwice(Conv):
     def forward(self, x):
         y = self.conv(x)
         return torch.cat([y, y], 1)
 
 
-@model(S2, "bias")
+@model(S2, "bias", brief=True)
 class JoinOfLargeSums(Conv):
     """Inductor computes the other part in its place, which is the larger one."""
 
@@ -179,7 +179,7 @@ class JoinOfLargeSums(Conv):
         return torch.cat([y, F.interpolate(x, y.shape[2:]).repeat(1, 3, 1, 1) + 1], 1)
 
 
-@model(S2, "bias | relu")
+@model(S2, "bias | relu", brief=True)
 class JoinOfOtherType(Conv):
     def forward(self, x):
         y = F.relu(self.conv(x))
