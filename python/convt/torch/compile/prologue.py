@@ -65,8 +65,9 @@ def _step_from(source: Node, node: Node, tensor: torch.Tensor) -> Step | None:
     spelling = SPELLINGS.get(name_of(node))
     if spelling is None or node.kwargs.get("out") is not None or not _may_vanish(node, source):
         return None
-    step = spelling(Running(source, each_of(tensor.dim()), tensor.dim()), node)
-    return step if isinstance(step, Step) and step.last is node and step.axes is None else None
+    axes = each_of(tensor.dim())
+    step = spelling(Running(source, axes, tensor.dim()), node)
+    return step if isinstance(step, Step) and step.last is node and step.axes in (None, axes) else None
 
 
 def _before(node: Node, tensor: torch.Tensor) -> tuple[Node, Step] | None:

@@ -89,6 +89,28 @@ class BigVgan(nn.Module):
         return torch.tanh(self.up2(self.snake2(x)))
 
 
+class DacSnake(Snake):
+    """As the Descript codec writes it, for any number of axes."""
+
+    def forward(self, x):
+        shape = x.shape
+        x = x.reshape(shape[0], shape[1], -1)
+        x = x + (self.alpha + 1e-9).reciprocal() * torch.sin(self.alpha * x).pow(2)
+        return x.reshape(shape)
+
+
+@model((1, 8, 9), "snake | conv_transpose | bias", "snake | conv_transpose | bias", dynamic=(0, 2))
+class DacDecoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = nn.Sequential(
+            nn.Conv1d(8, 8, 7, padding=3), DacSnake(8), weight_norm(nn.ConvTranspose1d(8, 4, 8, 4, padding=2)),
+            nn.Conv1d(4, 4, 3, padding=1), DacSnake(4), weight_norm(nn.ConvTranspose1d(4, 2, 4, 2, padding=1)), nn.Conv1d(2, 1, 7))
+
+    def forward(self, x):
+        return torch.tanh(self.model(x))
+
+
 @model((1, 4, 16), "bias | relu", "bias")
 class Demucs(nn.Module):
     """A gated layer, then upsampling with relu; the last layer is bare."""
