@@ -122,7 +122,9 @@ void draw_sizes(Random& random, Problem& problem) {
 // What was kept is used sooner or later.
 std::string draw_op(Random& random, const std::vector<OpDescription>& vocabulary, const std::string& chain) {
   if (chain.find("keep(a)") != std::string::npos && random.chance(40))
-    return random.pick<std::string>({"add(a)", "sub(a)", "mul(a)", "div(a)"});
+    // The last ones take what a pool between has dropped.
+    return random.pick<std::string>({"add(a)", "sub(a)", "mul(a)", "div(a)", "max_pool(2) | global_avg_pool | mul(a)",
+                                     "avg_pool(3, stride=2) | global_avg_pool | add(a)"});
   std::vector<std::string> examples;
   const OpDescription& op = random.pick(vocabulary);
   std::istringstream lines(op.examples);

@@ -162,27 +162,82 @@ std::int64_t channels_together(const Program& program, const Pass& pass) {
   return std::min(together, pass.in.channels);
 }
 
-Levels walk_back(const Program& program, const Pass& pass, std::size_t axis, const Interval& out) {
+namespace {
+
+void widen(Interval& one, const Interval& by) {
+  if (by.size() <= 0) return;
+  one = one.size() <= 0 ? by : Interval{std::min(one.begin, by.begin), std::max(one.end, by.end)};
+}
+
+// The levels where each has at least what `least` says.
+Levels walk_back(const Program& program, const Pass& pass, std::size_t axis, const Interval& out, const Levels& least) {
   Levels levels(pass.end - pass.begin + 1);
   levels.back() = out;
   for (std::size_t i = pass.end; i-- > pass.begin;) {
     const Step& step = program.steps[i];
-    const Interval behind = levels[i - pass.begin + 1];
+    const std::size_t level = i - pass.begin;
+    const Interval behind = levels[level + 1];
     if (pass.whole_image && needs_space(step)) {
-      levels[i - pass.begin] = levels[i - pass.begin + 1] = {0, step.in.space[axis]};
+      levels[level] = levels[level + 1] = {0, step.in.space[axis]};
       continue;
     }
     if (step.in.space[axis] != step.out.space[axis] && used_name(step) != nullptr) {
-      levels[i - pass.begin] = {0, step.in.space[axis]};
+      levels[level] = {0, step.in.space[axis]};
       continue;
     }
-    levels[i - pass.begin] = if_family<Pool>(step, behind, [&](const auto& op) -> Interval {
+    levels[level] = if_family<Pool>(step, behind, [&](const auto& op) -> Interval {
       const auto [size, stride, padding] = windows_of(op, step.in);
       const std::int64_t in = step.in.space[axis], last = (behind.end - 1) * stride[axis] - padding[axis];
       // Compared by difference: last + size can pass 63 bits.
       return {std::max<std::int64_t>(behind.begin * stride[axis] - padding[axis], 0),
               size[axis] < in - last ? last + size[axis] : in};
     });
+    widen(levels[level], least[level]);
+  }
+  return levels;
+}
+
+// What levels need besides: a kept value has what its uses take, also where a pool between drops some of it, and steps
+// that move nothing have as much behind them as before them.
+Levels needed_besides(const Program& program, const Pass& pass, std::size_t axis, const Levels& levels) {
+  Levels least(levels.size());
+  for (std::size_t i = pass.begin; i < pass.end; ++i) {
+    const Step& step = program.steps[i];
+    const std::size_t level = i - pass.begin;
+    if (const Name* name = used_name(step)) {
+      const std::size_t kept = program.kept_at(*name);
+      const bool spread = program.steps[kept].out.space[axis] != step.out.space[axis];
+      const Interval used = spread ? Interval{0, 1} : levels[level + 1];
+      if (kept >= pass.begin)
+        for (std::size_t k = 0; k < 2; ++k) widen(least[kept - pass.begin + k], used);
+    }
+    if (step.in.space[axis] == step.out.space[axis] && !is_pool(step) && i + 1 < pass.end)
+      widen(least[level + 1], levels[level]);
+  }
+  return least;
+}
+
+}  // namespace
+
+Levels walk_back(const Program& program, const Pass& pass, std::size_t axis, const Interval& out) {
+  Levels least(pass.end - pass.begin + 1);
+  Levels levels = walk_back(program, pass, axis, out, least);
+  const auto first = program.steps.begin();
+  const bool keeps =
+      std::any_of(first + static_cast<std::ptrdiff_t>(pass.begin), first + static_cast<std::ptrdiff_t>(pass.end),
+                  [](const Step& step) { return used_name(step) != nullptr; });
+  // Levels only grow, to the image at most.
+  for (bool grew = keeps; grew;) {
+    const Levels more = needed_besides(program, pass, axis, levels);
+    grew = false;
+    for (std::size_t level = 0; level < levels.size(); ++level) {
+      Interval wide = levels[level];
+      widen(wide, more[level]);
+      if (wide.size() == levels[level].size()) continue;
+      widen(least[level], wide);
+      grew = true;
+    }
+    if (grew) levels = walk_back(program, pass, axis, out, least);
   }
   return levels;
 }

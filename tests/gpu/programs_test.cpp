@@ -111,6 +111,10 @@ const std::vector<std::string> mixed_shapes = {
 TEST_F(HopperPrograms, OfSingleValues) {
   check_shapes(shapes, [](std::uint64_t seed) { return draw_chain(pointwise, seed); });
 }
+TEST_F(HopperPrograms, OfOneMore) {
+  check_shapes(shapes,
+               [](std::uint64_t seed) { return " | " + more_pointwise[seed % more_pointwise.size()] + " | tanh"; });
+}
 TEST_F(HopperPrograms, OfWholeTensors) {
   check_shapes(shapes, [](std::uint64_t seed) { return draw_chain(with_tensors, seed); });
 }

@@ -114,6 +114,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, HopperModelMixingPrograms, ::testing::Range(std
 TEST(HopperModelProgram, HasEveryOp) {
   std::vector<std::string> chains;
   for (const std::string& op : pointwise) chains.push_back(" | " + op + " | tanh");
+  for (const std::string& op : more_pointwise) chains.push_back(" | " + op + " | tanh");
+  chains.push_back(" | rms_norm(channels, eps=0.25) | tanh");
   chains.push_back(" | bias | tanh | mul(channel) | silu | bias | prelu | sub(channel) | elu | batch_norm(affine)");
   chains.push_back(" | sigmoid | mul(channel) | silu | bias | prelu | sub(channel) | elu | batch_norm(affine)");
   for (const std::string& chain : chains)
@@ -121,6 +123,9 @@ TEST(HopperModelProgram, HasEveryOp) {
       const std::string text = in_mode("2d channels=16->40 input=3x9 kernel=2 stride=2" + chain, mode);
       EXPECT_EQ(defect_of(text, 2, nullptr, {true}), "") << text;
     }
+  // A pixel without taps is 0, and 0 / sqrt(0 + eps) is too.
+  const std::string sparse = in_mode("2d channels=16->32 input=8 kernel=1 stride=2 | rms_norm(channels)", "dtype=f16");
+  EXPECT_EQ(defect_of(sparse, 2, nullptr, {true}), "");
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace convt::testing {
 namespace {
 
 // Of 0 most of these make something else: zeros outside the image, at every border and between inputs, must stay.
-const std::vector<std::string> prologues = {"add(1)", "batch_norm(affine) | leaky_relu(0.1)", "prelu | sigmoid",
-                                            "bias | gelu | mul(channel, dtype=f32)"};
+const std::vector<std::string> prologues = {"add(1)", "batch_norm(affine) | leaky_relu(0.1)",
+                                            "prelu(0.25) | prelu | sigmoid", "bias | gelu | mul(channel, dtype=f32)"};
 const std::vector<std::string> shapes = {
     "1d batch=3 channels=20->40 input=30 kernel=9 stride=4 padding=2 | bias | silu",
     "2d channels=16->8 input=8x8 kernel=1 stride=3 output_padding=2",

@@ -66,6 +66,9 @@ const std::vector<std::string>& chains() {
       "tanh | global_avg_pool | softmax | mul(2)",
       "global_avg_pool | sigmoid",
       "batch_norm | hardswish | add(tensor) | softplus",
+      "bias | keep(x) | global_avg_pool | sigmoid | mul(x) | max_pool(2)",
+      "relu | keep(x) | max_pool(2) | global_avg_pool | mul(x)",
+      "relu | keep(x) | instance_norm | max_pool(3, stride=2) | global_avg_pool | keep(y) | mul(x) | tanh | sub(y)",
   };
   return all;
 }

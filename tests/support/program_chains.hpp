@@ -36,6 +36,21 @@ inline const std::vector<std::string> pointwise = {"bias",
                                                    "softplus(beta=2, threshold=1.5)",
                                                    "prelu",
                                                    "prelu(dtype=f32)"};
+// More of them, tried alone: behind others they would jump, or make much of a last digit.
+inline const std::vector<std::string> more_pointwise = {"prelu(0.25)",
+                                                        "relu6",
+                                                        "celu(0.5)",
+                                                        "selu",
+                                                        "softsign",
+                                                        "logsigmoid",
+                                                        "hardshrink(0.25)",
+                                                        "threshold(0.1, 0.2)",
+                                                        "abs",
+                                                        "abs | add(0.5) | sqrt",
+                                                        "abs | add(0.5) | log",
+                                                        "abs | add(0.5) | pow(-1.5)",
+                                                        "clamp(-2, 2) | exp",
+                                                        "snake"};
 
 // With whole tensors and the convolution's own result.
 inline const std::vector<std::string> with_tensors = [] {
@@ -49,7 +64,9 @@ inline const std::vector<std::string> with_tensors = [] {
 // With steps over channels; behind a reduction there is one, so that no tensor of before lies as the results do.
 inline const std::vector<std::string> mixing = {"layer_norm(channels)",
                                                 "layer_norm(channels, affine, eps=0.01)",
+                                                "rms_norm(channels, eps=0.25)",
                                                 "softmax",
+                                                "log_softmax",
                                                 "bias",
                                                 "tanh",
                                                 "mul(channel)",

@@ -30,7 +30,8 @@ PrologueParams::Step bind(const PrologueJob& job, const Step& step, const LinePl
         }
       },
       any);
-  if (to.kind == ChainStep::combine) {
+  // Without data the op has its number itself.
+  if (to.kind == ChainStep::combine && !takes_number(step)) {
     assert(takes_channel_values(step));
     to.data[0] = job.call.operands[step.first_operand];
     to.dtype = job.program.asked->operands[step.first_operand].dtype;

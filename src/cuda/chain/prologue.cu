@@ -16,12 +16,14 @@ __device__ Quad<T> apply(const PrologueParams::Step& step, Quad<T> x, const int 
       x.v[k] = fma(at<T>(step.data[0], channel[k]), x.v[k], at<T>(step.data[1], channel[k]));
     return x;
   }
-  Quad<T> other;
+  const bool number = step.data[0] == nullptr;
+  Quad<T> other{};
 #pragma unroll
-  for (int k = 0; k < x.size; ++k) other.v[k] = load<T>(step.data[0], channel[k], step.dtype);
+  for (int k = 0; k < x.size; ++k)
+    if (!number) other.v[k] = load<T>(step.data[0], channel[k], step.dtype);
   visit<Combine>(step.op, step.params.bytes, [&](const auto& math) {
 #pragma unroll
-    for (int k = 0; k < x.size; ++k) x.v[k] = math.apply(x.v[k], other.v[k]);
+    for (int k = 0; k < x.size; ++k) x.v[k] = math.apply(x.v[k], number ? T(math.term.number) : other.v[k]);
   });
   return x;
 }

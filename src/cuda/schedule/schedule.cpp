@@ -198,6 +198,17 @@ double Schedule::buffer_bytes(const PassPlan& plan) const {
   return bytes;
 }
 
+// Whether a step of the pass sees, along this axis, a value and what was folded from it: then every tile needs all of
+// the axis, and shorter tiles compute it again and again.
+bool Schedule::needs_whole(const Pass& pass, std::size_t axis) const {
+  for (std::size_t i = pass.begin; i < pass.end; ++i) {
+    const Step& step = program->steps[i];
+    const Name* name = used_name(step);
+    if (name != nullptr && step.in.space[axis] != program->steps[program->kept_at(*name)].out.space[axis]) return true;
+  }
+  return false;
+}
+
 // Halves tiles until one image's buffers stay in the L2 cache; of all sizes on the way, that which takes least.
 void Schedule::cut_slabs(PassPlan& plan, const Setup& setup) {
   const double most = static_cast<double>(most_inside);
@@ -214,10 +225,11 @@ void Schedule::cut_slabs(PassPlan& plan, const Setup& setup) {
     }
     double pixels = 1;
     for (const std::int64_t size : box) pixels *= static_cast<double>(size);
-    const auto axis = std::find_if(plan.tile.begin(), plan.tile.end(), [](std::int64_t size) { return size > 1; });
+    std::size_t axis = 0;
+    while (axis < 3 && (plan.tile[axis] == 1 || needs_whole(plan.pass, axis))) ++axis;
     const auto [blocks, per_pixel] = convolver->blocks(box);
     const double more = per_pixel * pixels;
-    const bool possible = pixels <= most && blocks + more <= most_blocks, last = axis == plan.tile.end();
+    const bool possible = pixels <= most && blocks + more <= most_blocks, last = axis == 3;
     const bool any = best_images != 0;
     if (last && !possible && !any) rejection = "one output needs more than 2^29 pixels of the convolution at once";
     if ((possible && each <= static_cast<double>(setup.most_bytes)) || (last && !any)) {
@@ -233,7 +245,7 @@ void Schedule::cut_slabs(PassPlan& plan, const Setup& setup) {
       }
     }
     if (last || (possible && each <= static_cast<double>(setup.slab_bytes))) break;
-    *axis = (*axis + 1) / 2;
+    plan.tile[axis] = (plan.tile[axis] + 1) / 2;
   }
   plan.tile = best;
   plan.images = best_images;

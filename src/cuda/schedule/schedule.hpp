@@ -111,6 +111,7 @@ struct Schedule {
   double prologue_seconds(std::int64_t images) const;
   void plan_stages(PassPlan& pass) const;
   void cut_levels(PassPlan& pass) const;
+  bool needs_whole(const Pass& pass, std::size_t axis) const;
   void cut_slabs(PassPlan& pass, const Setup& setup);
   void choose_images(PassPlan& pass, std::int64_t most, const Setup& setup) const;
   double pass_seconds(const PassPlan& pass, std::int64_t slab_bytes) const;

@@ -33,7 +33,8 @@ template <class T>
 void put_numbers(const T& op, RegisterProgram::Step& to) {
   if constexpr (std::derived_from<T, ops::Norm>) {
     to.numbers[0] = static_cast<float>(op.eps);
-  } else if constexpr (std::derived_from<T, Pointwise>) {
+  } else if constexpr (std::derived_from<T, Pointwise> || std::derived_from<T, Normalise> ||
+                       std::derived_from<T, Reduce>) {
     static_assert(std::tuple_size_v<decltype(T::fields())> <= RegisterProgram::most_numbers);
     [[maybe_unused]] std::size_t index = 0;
     std::apply(

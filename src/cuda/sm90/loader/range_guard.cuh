@@ -166,10 +166,9 @@ __device__ bool passes_range_guard(const ConvParams& p) {
   // The last block pads the flags with zeros to whole loads.
   if (block + 1 == grid && static_cast<int>(threadIdx.x) < flag_loads(grid) * 16 - grid)
     p.range_flags[grid + threadIdx.x] = 0;
-  if (!does) return false;
-  __syncthreads();  // before other threads set it
-  wait_for_kernel_before();
-  return !any_flag(p.weight_guard);
+  if (does) __syncthreads();  // before other threads set it
+  wait_for_kernel_before();   // always: whoever waits for this kernel waits for the one before it too
+  return does && !any_flag(p.weight_guard);
 }
 
 // Whether the kernel has to run. All threads of a block call it.
