@@ -99,7 +99,7 @@ TEST_P(CpuEngine, RandomCases) {
   std::vector<std::string> cases;
   std::set<std::string> used;
   const auto& chains = convt::testing::chains();
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
     const convt::testing::DrawnCase drawn = convt::testing::draw_case(seed);
     cases.push_back(drawn.text);
     used.insert(drawn.chain);
