@@ -30,20 +30,23 @@ def float32_precision(device: torch.device) -> str:
     return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
 
 
-def chain_text(epilogue: Epilogue, dtype: torch.dtype) -> tuple[str, list[torch.Tensor]]:
-    """The chain of an epilogue for tensors of a type, and the tensors that go along with it."""
-    if isinstance(epilogue, str):
-        return epilogue.strip(), []
-    if isinstance(epilogue, Op):
-        epilogue = [epilogue]
+def chain_text(
+    epilogue: Epilogue, dtype: torch.dtype, given: list[torch.Tensor]
+) -> tuple[str, list[torch.Tensor]]:
+    """The chain of an epilogue for tensors of a type, and its tensors in their order: those of ops go along with them,
+    and those of text are taken from the front of the ones given."""
     texts: list[str] = []
     operands: list[torch.Tensor] = []
-    for op in epilogue:
-        if isinstance(op, Op):
+    for op in [epilogue] if isinstance(epilogue, (str, Op)) else epilogue:
+        if isinstance(op, Op) and op.operands:
             texts.append(op.text_for(all(operand.dtype == dtype for operand in op.operands)))
             operands.extend(op.operands)
-        else:
-            texts.append(str(op).strip())
+            continue
+        texts.append(str(op).strip())
+        if given and texts[-1]:
+            count = len(_chain.parse(f"| {texts[-1]}", 1).operand_roles())
+            operands += given[:count]
+            del given[:count]
     return " | ".join(filter(None, texts)), operands
 
 
@@ -72,17 +75,14 @@ def _conv_transpose(
     if weight.dim() != dims + 2 or input.dim() != dims + 2:
         raise _library.ConvtError(
             f"conv_transpose{dims}d: expected input and weight of {dims + 2} axes (got {input.dim()} and {weight.dim()})")
-    before, tensors = chain_text(prologue, input.dtype) if prologue else ("", [])
-    chain, own = chain_text(epilogue, input.dtype) if epilogue else ("", [])
     given = list(operands)
-    # Operands of a prologue that is text come first among those given.
-    count = _chain.parse(f"{before} | {_chain.HEAD}", dims).prologue_operands - len(tensors) if before and given else 0
-    tensors += given[:count]
+    before, tensors = chain_text(prologue, input.dtype, given) if prologue else ("", [])
+    chain, own = chain_text(epilogue, input.dtype, given) if epilogue else ("", [])
     if bias is not None:
         word = "bias" if bias.dtype == input.dtype else "bias(dtype=f32)"
         chain = f"{word} | {chain}" if chain else word
         tensors.append(bias)
-    tensors += [*own, *given[count:]]
+    tensors += [*own, *given]  # too many are for the operator to refuse
     if precision is None:
         precision = "ieee" if input.device.type == "cpu" else float32_precision(input.device)
     text = _chain.fields(

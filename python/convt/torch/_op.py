@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from .. import _library
-from . import _chain, _kernel
+from . import _chain, _kernel, _reference
 from ._gradients import gradients
 
 _SCHEMA = "(Tensor input, Tensor weight, Tensor[] operands, str text, str layout, int packed) -> Tensor"
@@ -80,6 +81,7 @@ _bare: Callable[..., torch.Tensor] = torch.ops.convt.conv_transpose_bare.default
 _is_compiling = torch.compiler.is_dynamo_compiling
 _is_grad_enabled = torch.is_grad_enabled
 _modes = torch._C._len_torch_dispatch_stack
+_transforms_active = torch._C._are_functorch_transforms_active
 
 
 def call(
@@ -88,6 +90,8 @@ def call(
     """The operator, by the shortest way there is; the result lies in memory as PyTorch's convolution would lay it."""
     if _is_compiling():
         return conv_transpose(input, weight, operands, text, "", packed)
+    if forward_ad._current_level >= 0 or _transforms_active():
+        return _transformed(input, weight, operands, text, packed)
     if _modes():  # one of them may be tracing
         return conv_transpose(input, weight, operands, text, "torch", packed)
     if _is_grad_enabled():
@@ -96,11 +100,23 @@ def call(
             recorded = recorded or operand.requires_grad
         if recorded:
             # Autocast's casts are recorded too.
-            if torch._C._are_functorch_transforms_active() or torch._C._is_any_autocast_enabled():
+            if torch._C._is_any_autocast_enabled():
                 return conv_transpose(input, weight, operands, text, "torch", packed)
             result: torch.Tensor = _Recorded.apply(text, packed, input, weight, *operands)
             return result
     return _bare(input, weight, operands, text, "torch", packed)
+
+
+def _transformed(
+    input: torch.Tensor, weight: torch.Tensor, operands: Sequence[torch.Tensor], text: str, packed: int
+) -> torch.Tensor:
+    """The call under torch.func, or with tangents: the operator has a rule for vmap; derivatives are those of PyTorch's
+    operations."""
+    if _transforms_active():
+        top = torch._C._functorch.peek_interpreter_stack()
+        if top is not None and top.key() == torch._C._functorch.TransformType.Vmap:
+            return conv_transpose(input, weight, operands, text, "torch", packed)
+    return _reference.run(input, weight, operands, _chain.parse(text, input.dim() - 2))
 
 
 # ---- shapes

@@ -106,9 +106,28 @@ def _unknown_writes(node: Node) -> bool:
     if isinstance(node.target, torch._ops.OpOverload):
         return bool(node.target._schema.is_mutable)
     module = getattr(node.target, "__module__", "") or ""
-    if module.startswith(("math", "_operator")) and node.target is not operator.setitem:
-        return False
+    if module.startswith(("math", "_operator")):
+        return node.target in _WRITING_OPERATORS
     return not (module == "builtins" and getattr(node.target, "__name__", "") == "getattr")
+
+
+_WRITING_OPERATORS = frozenset(
+    getattr(operator, name) for name in (
+        "setitem", "delitem", "ipow", "imod", "ifloordiv", "iand", "ior", "ixor", "ilshift", "irshift", "imatmul",
+        "iconcat"))
+_MODES = frozenset(("_set_grad_enabled", "set_grad_enabled", "_enter_autocast", "_exit_autocast", "_enter_inference_mode",
+                    "_exit_inference_mode"))
+_NESTINGS = frozenset(("_grad_increment_nesting", "_jvp_increment_nesting", "_enter_dual_level"))
+
+
+def changes_mode(node: Node) -> bool:
+    """Whether a node changes how those behind it are run: whether gradients are recorded, in which type."""
+    return node.op == "call_function" and getattr(node.target, "__name__", "") in _MODES
+
+
+def differentiates(node: Node) -> bool:
+    """Whether a node begins a transformation of torch.func that asks for derivatives inside of the graph."""
+    return node.op == "call_function" and getattr(node.target, "__name__", "") in _NESTINGS
 
 
 class Missing:
@@ -137,7 +156,7 @@ def bind(node: Node, *names: str, **defaults: Any) -> dict[str, Any] | None:
 
 def bind_dims(node: Node, *names: str, **defaults: Any) -> dict[str, Any] | None:
     """bind(), of an operation whose first argument may also be given as several: x.permute(0, 2, 3, 1)."""
-    if len(node.args) > 2 and all(isinstance(arg, int) for arg in node.args[1:]):
+    if len(node.args) > 2 and all(isinstance(arg, int) and not isinstance(arg, bool) for arg in node.args[1:]):
         return dict(zip(names, [tuple(node.args[1:])])) | defaults if not node.kwargs else None
     return bind(node, *names, **defaults)
 

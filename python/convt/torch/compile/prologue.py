@@ -53,11 +53,21 @@ def _is_alike(node: Node, tensor: torch.Tensor) -> bool:
         and same_shape(own.shape, tensor.shape))
 
 
+# Operations whose result is never a view.
+_FRESH = frozenset("""
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution linear matmul bmm addmm cat concat
+    concatenate stack interpolate batch_norm instance_norm group_norm layer_norm rms_norm add sub rsub mul div neg clone relu
+    leaky_relu elu gelu silu sigmoid tanh hardtanh hardswish hardsigmoid mish softplus softsign prelu softmax log_softmax exp
+    log sqrt pow square max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d
+""".split())
+
+
 def _may_vanish(node: Node, source: Node) -> bool:
     """Whether nobody sees what a node writes in place: nothing else has its memory."""
     if not writes_in_place(node):
         return True
-    return source.op in ("call_function", "call_method") and len(source.users) == 1 and roots(source) == {source}
+    own = isinstance(source.target, torch._ops.OpOverload) and source.target.namespace == "convt"
+    return (own or name_of(source) in _FRESH) and len(source.users) == 1 and roots(source) == {source}
 
 
 def _step_from(source: Node, node: Node, tensor: torch.Tensor) -> Step | None:

@@ -24,7 +24,7 @@ from .values import same_shape, tensor_of, written
 
 POINTWISE = frozenset("""
     add sub rsub mul div neg pow square sqrt rsqrt exp erf sigmoid tanh softplus relu relu6 hardsigmoid hardtanh clamp
-    clamp_min clamp_max silu gelu mish hardswish leaky_relu elu abs reciprocal clone exp2 expm1 log log1p sign sin cos
+    clamp_min clamp_max silu gelu mish hardswish leaky_relu elu abs reciprocal clone exp2 expm1 log log1p sign
     logsigmoid softsign selu celu threshold maximum minimum max min where gt ge lt le zeros_like ones_like full_like
     float double to type_as
 """.split())
@@ -46,7 +46,12 @@ _ZERO, _ONE, _NEAR = 96, 104, 193  # where the points 0 and 1 are, and how many 
 def _points() -> torch.Tensor:
     """Near 0, where activations bend, and far from it, where something may have been cut off."""
     far = torch.tensor([20.0, 50.0, 100.0, 1e3, 1e4, 1e5], dtype=torch.float64)
-    return torch.cat([torch.linspace(-12, 12, _NEAR, dtype=torch.float64), far, -far])
+    near = torch.linspace(-12, 12, _NEAR, dtype=torch.float64)
+    # And off that grid, dense enough for a threshold or a wave between its points to show.
+    steps = torch.arange(1, 2048, dtype=torch.float64)
+    between = (steps * 0.6180339887498949 % 1 - 0.5) * 26
+    tiny = torch.logspace(-5, 1.3, 128, dtype=torch.float64)
+    return torch.cat([near, far, -far, between, tiny, -tiny])
 
 
 def _keeps_shape(running: Running, node: Node) -> bool:

@@ -12,6 +12,7 @@ from torch.fx import Graph, Node
 from .. import _cat, _chain, _op
 from .._functional import float32_precision
 from .joins import Join, join_of
+from .names import differentiates
 from .options import Options
 from .prologue import Prologue, prologue_of
 from .rules import Decision, decide, decide_prologue
@@ -169,10 +170,14 @@ def _one(graph: Graph, node: Node, options: Options) -> Found:
 def rewrite(graph: Graph, options: Options = Options()) -> list[Found]:
     """Fuses what it can in a graph, and says what it found. What is not understood is left as it was."""
     report = []
+    derivatives = any(map(differentiates, graph.nodes))
     for node in list(graph.nodes):
         if node.graph is not graph or not is_transposed_convolution(node):
             continue
         name = node.name
+        if derivatives:
+            report.append(Found(name, _where(node), False, "", (), (), "", "torch.func takes derivatives in this graph"))
+            continue
         try:
             report.append(_one(graph, node, options))
         except Exception as error:  # a model must not fail because of what it could have gained

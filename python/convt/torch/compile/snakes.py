@@ -8,7 +8,7 @@ from torch.fx import Node
 from .names import bind, first, name_of, writes_in_place
 from .steps import Operand, Running, Step, each_of
 from .terms import term
-from .values import number, tensor_of
+from .values import number, same_shape, tensor_of
 
 
 def _two(node: Node, name: str) -> tuple[object, object] | None:
@@ -32,34 +32,31 @@ def _squared(node: Node) -> object:
     return terms[0] if terms and terms[0] is terms[1] else None
 
 
-def _divisor(node: object) -> Node | None:
-    """The alpha of alpha + 1e-9, or alpha itself."""
-    if not isinstance(node, Node):
-        return None
+def _divisor(node: Node) -> tuple[Node, tuple[Node, ...]]:
+    """The alpha of alpha + 1e-9, or alpha itself; and the nodes on the way."""
     terms = _two(node, "add")
     for value, small in ((terms, terms[::-1]) if terms else ()):
-        if isinstance(value, Node) and 0 <= (number(small) or 0.0) <= 1e-8:
-            return value
-    return node
+        eps = number(small)
+        if isinstance(value, Node) and eps is not None and 0 <= eps <= 1e-8:
+            return value, (node,)
+    return node, ()
 
 
-def _scaled(node: Node) -> tuple[Node, Node] | None:
-    """The wave and the alpha of wave / (alpha + 1e-9), however it is divided."""
+def _scaled(node: Node) -> tuple[Node, Node, tuple[Node, ...]] | None:
+    """The wave and the alpha of wave / (alpha + 1e-9), however it is divided; and the nodes on the way."""
     terms = _two(node, "div")
-    if terms is not None and isinstance(terms[0], Node):
-        alpha = _divisor(terms[1])
-        return None if alpha is None else (terms[0], alpha)
+    if terms is not None and isinstance(terms[0], Node) and isinstance(terms[1], Node):
+        return (terms[0], *_divisor(terms[1]))
     terms = _two(node, "mul")
     for wave, factor in ((terms, terms[::-1]) if terms else ()):
-        if not isinstance(wave, Node) or not isinstance(factor, Node):
+        if not isinstance(wave, Node) or not isinstance(factor, Node) or writes_in_place(factor):
             continue
-        if name_of(factor) == "reciprocal":
-            alpha = _divisor(first(factor))
-        else:
-            quotient = _two(factor, "div")
-            alpha = _divisor(quotient[1]) if quotient and number(quotient[0]) == 1 else None
-        if alpha is not None:
-            return wave, alpha
+        quotient = _two(factor, "div")
+        divisor = first(factor) if name_of(factor) == "reciprocal" else (
+            quotient[1] if quotient and number(quotient[0]) == 1 else None)
+        if isinstance(divisor, Node):
+            alpha, on_the_way = _divisor(divisor)
+            return wave, alpha, (*on_the_way, factor)
     return None
 
 
@@ -68,7 +65,7 @@ def _wave(addend: Node) -> tuple[Node, Node, tuple[Node, ...]] | None:
     scaled = _scaled(addend)
     if scaled is None:
         return None
-    square, alpha = scaled
+    square, alpha, divisor = scaled
     sine = _squared(square)
     if not isinstance(sine, Node) or name_of(sine) != "sin" or writes_in_place(sine):
         return None
@@ -76,7 +73,7 @@ def _wave(addend: Node) -> tuple[Node, Node, tuple[Node, ...]] | None:
     factors = _two(product, "mul") if isinstance(product, Node) else None
     for x, factor in ((factors, factors[::-1]) if factors else ()):
         if factor is alpha and isinstance(x, Node):
-            return x, alpha, (product, sine, square, addend)
+            return x, alpha, (*divisor, product, sine, square, addend)
     return None
 
 
@@ -90,8 +87,8 @@ def snake_to(node: Node) -> tuple[Node, Step] | None:
         x, alpha, through = wave
         if any(not set(inner.users) <= {*through, node} for inner in through):
             continue
-        tensor, values = tensor_of(x), tensor_of(alpha)
-        if tensor is None or values is None:
+        tensor, values, result = tensor_of(x), tensor_of(alpha), tensor_of(node)
+        if tensor is None or values is None or result is None or not same_shape(result.shape, tensor.shape):
             continue
         found = term(Running(x, each_of(tensor.dim()), tensor.dim()), alpha, values)
         if isinstance(found, tuple) and found[0] == "channel":

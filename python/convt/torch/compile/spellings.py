@@ -100,6 +100,25 @@ def _normalize(running: Running, node: Node) -> Step | str:
     return Step(node, ("keep(@x)", "pow(2)", f"sum{over}", "sqrt", f"clamp(min={eps})", "pow(-1)", "mul(@x)"))
 
 
+def _pad(running: Running, node: Node) -> Step | str:
+    """Of nothing: U-Nets pad what they have upsampled to the skip's size, which is mostly the same."""
+    given = bind(node, "pad", mode="constant", value=None)
+    if given is None or not isinstance(given["pad"], (tuple, list)):
+        return NOT_UNDERSTOOD
+    nothing = all(isinstance(size, int) and size == 0 for size in given["pad"])
+    return Step(node) if nothing else "the vocabulary has no such operation"
+
+
+def _rrelu(running: Running, node: Node) -> Step | str:
+    given = bind(node, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False)
+    if given is None or given["training"] is not False:
+        return "its slopes are random"
+    lower, upper = number(given["lower"]), number(given["upper"])
+    if lower is None or upper is None:
+        return NOT_UNDERSTOOD
+    return Step(node, (f"leaky_relu({written((lower + upper) / 2)})",))
+
+
 def _dropout(running: Running, node: Node) -> Step | str:
     given = bind(node, p=0.5, training=True, inplace=False)
     if given is None or "train" in node.kwargs:
@@ -200,6 +219,8 @@ SPELLINGS: dict[str, Spelling] = {
     "hardshrink": _numbers("hardshrink", lambd=0.5),
     "threshold": _numbers("threshold", threshold=math.nan, value=math.nan),
     "prelu": prelu,
+    "pad": _pad,
+    "rrelu": _rrelu,
     "log_sigmoid": _fixed("logsigmoid"),
     "pow": _pow,
     "square": _fixed("pow(2)"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,9 @@ def combined(name: str) -> Callable[[Running, Node], Step | str]:
         if name == "rsub":
             turned = not turned
         op = "sub" if name == "rsub" else name
+        if alpha != 1 and turned and op == "add" and number(other) is None:  # r + alpha*x
+            step = _combined(running, node, op, other, turned)
+            return dataclasses.replace(step, ops=(f"mul({written(alpha)})", *step.ops)) if isinstance(step, Step) else step
         if alpha != 1:
             return _scaled(op, turned, number(other), alpha, node)
         return _combined(running, node, op, other, turned)

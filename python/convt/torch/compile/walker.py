@@ -12,13 +12,13 @@ from torch.fx import Node
 from .._kernel import DTYPES, dense_strides
 from .aliases import roots, writer_between
 from .diamonds import diamond
-from .names import bind, first, name_of, writes_in_place
+from .names import bind, changes_mode, first, name_of, writes_in_place
 from .kept import kept
 from .polynomials import polynomial
 from .regions import region
 from .spellings import SPELLINGS
 from .prologue import Prologue
-from .steps import Operand, Running, Step, each_of
+from .steps import NOT_UNDERSTOOD, Operand, Running, Step, each_of
 from .values import same, tensor_of
 
 _CONVOLUTIONS = {f"conv_transpose{dims}d": dims for dims in (1, 2, 3)}
@@ -179,6 +179,16 @@ def _described(node: Node) -> str:
     return name_of(node) or str(getattr(node.target, "__name__", node.target))
 
 
+def _mode_changes(start: Node, end: Node) -> bool:
+    """Whether nodes from one to another run in different modes, or may."""
+    node = start
+    while node is not end and node.op != "root":
+        if changes_mode(node):
+            return True
+        node = node.next
+    return False
+
+
 def moved_over(walk: Walk, operands: tuple[Operand, ...], end: Node, through: set[Node]) -> str | None:
     """Why a call at `end` may not read what the graph reads on the way there; None where nothing is written meanwhile.
 
@@ -188,7 +198,9 @@ def moved_over(walk: Walk, operands: tuple[Operand, ...], end: Node, through: se
     read = [value for value in (prologue.input, convolution.weight, convolution.bias) if value is not None]
     read += [node for operand in (*prologue.operands, *operands) for node in (operand.node, *operand.others)]
     memory = set().union(*map(roots, read))
-    start = prologue.taken[0] if prologue.taken else convolution.node
+    start = next(node for node in convolution.node.graph.nodes if node in through)
+    if _mode_changes(start, end):
+        return "gradients or autocast are switched in between"
     last = None if convolution.result.requires_grad else end
     writer = writer_between(start, last, through, memory)
     return None if writer is None else f"{_described(writer)} may write into a tensor that is read"
@@ -228,6 +240,9 @@ def walk(convolution: Convolution, prologue: Prologue) -> Walk | str:
             walked.ended_by, walked.reason = _described(users[0]) if len(users) == 1 else "", step
             return walked
         after = tensor_of(step.last)
+        if after is not None and after.dim() != len(running.after(step).axes):
+            walked.ended_by, walked.reason = _described(step.last), NOT_UNDERSTOOD
+            return walked
         if after is None or after.dtype != result.dtype or after.device != result.device:
             walked.ended_by, walked.reason = _described(step.last), "the result is of another type"
             return walked

@@ -121,6 +121,25 @@ class JoinTwo(nn.Module):
         return torch.concat([self.a(x), self.b(x)], dim=1).relu()
 
 
+@model(S2, "bias | cat")
+class PaddedToTheSkip(Conv):
+    """Sizes that agree already: nothing is padded."""
+
+    def forward(self, x):
+        skip = torch.cumsum(F.interpolate(x, scale_factor=2), 1)
+        y = self.conv(x)
+        dy, dx = skip.size(2) - y.size(2), skip.size(3) - y.size(3)
+        y = F.pad(y, [dx // 2, dx - dx // 2, dy // 2, dy - dy // 2])
+        return torch.cat([skip, y], dim=1)
+
+
+@model(S2, "bias | leaky_relu(0.2) | mul(0.5) | add(tensor)", brief=True)
+class ScaledResidual(Conv):
+    def forward(self, x):
+        y = F.rrelu(self.conv(x), 0.1, 0.3, training=False)
+        return torch.add(F.interpolate(x, y.shape[2:])[:, :1].expand(-1, 6, -1, -1).contiguous(), y, alpha=0.5)
+
+
 # ---- what must not be taken, or not whole
 
 

@@ -61,7 +61,7 @@ class UnetSkipBlock(nn.Module):
 
 
 @model((1, 3, 16, 16), "relu | conv_transpose | batch_norm(affine) | cat",
-       "relu | conv_transpose | batch_norm(affine) | cat", "bias | tanh")
+       "relu | conv_transpose | batch_norm(affine) | cat", "relu | conv_transpose | bias | tanh")
 class Pix2Pix(nn.Module):
     def __init__(self):
         super().__init__()
