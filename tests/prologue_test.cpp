@@ -120,7 +120,7 @@ TEST_P(CpuPrologue, Cases) {
           "conv_transpose2d dtype=bf16 batch=3 channels=6->4 groups=2 input=5x4 kernel=4 | layer_norm(channels)",
           "conv_transpose1d dtype=f64 layout=channels_last channels=40->8 input=9 kernel=4 stride=4 | add(conv)",
           "conv_transpose2d channels=1->6 input=110x100 kernel=3 stride=2 | instance_norm | relu"})
-      for (const std::uint64_t seed : {1, 2}) {
+      for (const std::uint64_t seed : {std::uint64_t{1}, std::uint64_t{2}}) {
         const CaseReport report = check_case(prologue + " | " + behind, seed, {.engine = "cpu"});
         EXPECT_EQ(report.defect, "") << "seed " << seed << ": " << prologue << " | " << behind;
       }
