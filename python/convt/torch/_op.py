@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators convt::conv_transpose, conv_transpose_bare and conv_transpose_out, as PyTorch's dispatcher knows them.
 
-`text` has the convolution's fields and the chain ("stride=2 | bias | gelu"), `operands` the chain's tensors in their order.
+`text` has the convolution's fields and the chain ("stride=2 | bias | gelu"; _chain.py says how a prologue is written),
+`operands` the tensors of prologue and chain in their order. Their gradients are in _gradients.py; conv_transpose_cat, which
+writes into a concatenation, is in _cat.py.
 `layout` names the result's; it is "" for the one that input and weight suggest, "torch" for the one of PyTorch's own
 convolution. conv_transpose_bare is the same where nothing is recorded for gradients. `packed` is 0, or a number that
 stands for the weight's contents: calls with equal numbers may share a weight that was packed once.

@@ -13,7 +13,6 @@ from convt import _library
 from convt.torch import _cat, _chain, _op, _reference
 from convt.torch.compile.prologue import _is_allowed
 
-TORCH = {3: F.conv_transpose1d, 4: F.conv_transpose2d, 5: F.conv_transpose3d}
 OURS = {3: convt.torch.conv_transpose1d, 4: convt.torch.conv_transpose2d, 5: convt.torch.conv_transpose3d}
 OPS = [line for row in _library.describe_ops() for line in row["examples"].splitlines()]
 BEFORE = list(dict.fromkeys(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from torch.fx import Node
 
 from .names import bind, first, name_of, writes_in_place
-from .steps import Operand, Running, Step, each_of
+from .steps import Running, Step, each_of
 from .terms import term
 from .values import number, same_shape, tensor_of
 
