@@ -45,10 +45,12 @@ add_library(convt_kernels_any OBJECT
 add_library(convt_kernels_sm90 OBJECT
   cuda/sm90/kernel/conv_bf16.cu
   cuda/sm90/kernel/conv_f16.cu
+  cuda/sm90/kernel/conv_ieee.cu
   cuda/sm90/kernel/conv_tf32.cu
   cuda/sm90/kernel/conv_tf32_as_f16.cu
   cuda/sm90/kernel/program_bf16.cu
   cuda/sm90/kernel/program_f16.cu
+  cuda/sm90/kernel/program_ieee.cu
   cuda/sm90/kernel/program_tf32.cu
   cuda/sm90/kernel/program_tf32_as_f16.cu
   cuda/sm90/loader/filter_scales.cu

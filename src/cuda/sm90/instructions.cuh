@@ -13,6 +13,7 @@ namespace convt::core::cuda::sm90 {
 // Makes a value opaque to the compiler, so that it recomputes what depends on it instead of keeping it in registers.
 __device__ inline void opaque(int& value) { asm volatile("" : "+r"(value)); }
 __device__ inline void opaque(std::int64_t& value) { asm volatile("" : "+l"(value)); }
+__device__ inline void opaque(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 
 // Keeps an array in memory, to save registers.
 template <class T, int count>

@@ -44,8 +44,12 @@ enum class Scheduler : int {
   rotated,  // whole tiles; blocks shift by one in each round
   planes,   // whole tiles; tiles that are left over are split by planes: scheduler/sliding_planes.cuh
 };
-// How warps are divided among roles: K-heavy kernels have many chunks of input channels to load.
-enum class Warps : int { balanced, k_heavy };
+// How warps are divided among roles.
+enum class Warps : int {
+  balanced,
+  k_heavy,  // many chunks of input channels to load
+  wide,     // consumers have accumulators twice, for split operands: mainloop/products.cuh
+};
 
 // A structural type, so that it is a template argument.
 struct Config {
@@ -62,6 +66,7 @@ struct Config {
   CONVT_FN constexpr int joint() const { return phases == Phases::two ? 2 : 1; }
   // Row tiles of a warpgroup.
   CONVT_FN constexpr int m_tiles(int columns = 64) const {
+    if (warps == Warps::wide) return 1;
     if (warps == Warps::k_heavy) return columns == most_columns ? 1 : 2;
     return is_single() || phases == Phases::sliding ? 2 : 1;
   }
@@ -94,8 +99,12 @@ namespace configs {
 #undef CONVT_CONFIG
 }  // namespace configs
 
-// Operands that kernels of a config take, and register programs that they run.
-enum class Takes : int { none, any, two_bytes, as_stored };
+// Operands that kernels of a config take, and register programs that they run: tf32, f16 and bf16 (any); as the tensors
+// have them; split ones (SplitTf32 in loader/element.cuh).
+enum class Takes : int { none, any, any_or_split, two_bytes, as_stored, as_stored_or_split, split };
+inline constexpr int split_operand = 8;  // bytes
+// With more columns there would be no registers for accumulators twice.
+inline constexpr int most_split_columns = 64;
 struct ConfigRow {
   std::string_view name, letter;
   Config config;
@@ -114,8 +123,10 @@ constexpr const ConfigRow& row_of(const Config& config) {
   return config_table[0];
 }
 constexpr bool takes(Takes what, int operand, int element) {
-  return what == Takes::any || (what == Takes::two_bytes && operand == 2) ||
-         (what == Takes::as_stored && operand == element);
+  if (operand == split_operand)
+    return what == Takes::split || what == Takes::any_or_split || what == Takes::as_stored_or_split;
+  return what == Takes::any || what == Takes::any_or_split || (what == Takes::two_bytes && operand == 2) ||
+         ((what == Takes::as_stored || what == Takes::as_stored_or_split) && operand == element);
 }
 // Whether there are kernels of so many columns.
 constexpr bool has_columns(const Config& config, int columns) {
@@ -125,8 +136,8 @@ constexpr bool has_columns(const Config& config, int columns) {
 // Whether there is a kernel for operands and elements of so many bytes; with register programs, or without.
 constexpr bool has_kernel(const Config& config, int columns, int operand, int element, bool program) {
   const ConfigRow& row = row_of(config);
-  return has_columns(config, columns) && takes(row.operands, operand, element) &&
-         (!program || takes(row.programs, operand, element));
+  return has_columns(config, columns) && (operand != split_operand || columns <= most_split_columns) &&
+         takes(row.operands, operand, element) && (!program || takes(row.programs, operand, element));
 }
 
 // Warpgroups of a block, and what each of their threads has of the 65536 / threads registers.
@@ -159,7 +170,7 @@ constexpr WarpRoles roles_of(const Config& config, int columns = 64) {
            : columns < 32 ? WarpRoles{2, 2, 128, 88, 1, 48}
                           : WarpRoles{2, 2, 136, 80, 1, 48};
   if (config.operands == Operands::swapped) return {2, 2, 136, 80, 1, 48};
-  if (columns == most_columns || config.warps == Warps::k_heavy) return {2, 2, 176, 80};
+  if (columns == most_columns || config.warps != Warps::balanced) return {2, 2, 176, 80};
   if (config.store == Store::handed_over) return {4, 1, 88, 72, 1, 56};
   if (config.phases == Phases::two || config.phases == Phases::folded) return {4, 1, 104, 64};
   return {2, 2, 176, 80};

@@ -317,7 +317,8 @@ struct PackPhase {
 // joined taps, the first one's shift.
 struct PackParams {
   const void* kernel = nullptr;
-  bool tf32_as_f16 = false;       // floats are packed as f16
+  bool tf32_as_f16 = false;       // floats are packed as f16,
+  bool split = false;             // or as two parts
   const float* scales = nullptr;  // by output channel; if null, `scale` for all
   float scale = 1;
   void* weights = nullptr;

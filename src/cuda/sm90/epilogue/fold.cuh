@@ -112,7 +112,9 @@ __device__ __forceinline__ void run_folded(const ConvParams& p, int variant, con
     return true;
   };
   bool done = false;
-  if (mode == Fold::sum_of_norm_without_affine)
+  if constexpr (Traits::split)  // it has only the general variant
+    done = false;
+  else if (mode == Fold::sum_of_norm_without_affine)
     done = specialised([&](float(&x)[1][1][n / 2]) { folded.add_norm(p.epilogue, x); });
   else if (mode == Fold::max_of_sums)
     done = specialised([&](float(&x)[1][1][n / 2]) { folded.add_greater(x); });

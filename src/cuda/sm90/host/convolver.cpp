@@ -122,6 +122,7 @@ std::string TiledConvolver::explain(bool pools) const {
   return fmt::format(
       "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
       g_.tf32_as_f16()     ? "f16 in place of tf32"
+      : g_.splits()        ? "tf32, three products for each of float32"
       : dtype == CONVT_F32 ? "tf32"
       : dtype == CONVT_F16 ? "f16"
                            : "bf16",
@@ -194,6 +195,7 @@ void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype
   PackParams p;
   p.kernel = kernel;
   p.tf32_as_f16 = g_.tf32_as_f16();
+  p.split = g_.splits();
   p.in_channels = g_.in_channels;
   p.out_channels = g_.out_channels;
   p.band = g_.columns;
@@ -243,8 +245,8 @@ void TiledConvolver::set_axes(const ConvJob& job, const Tile& tile, ConvParams& 
   p.any_pixel = job.input;
   p.image_step = in.n;
   p.channel_step = in.c;
-  const int unit = 16 / g_.operand;
-  p.units = in.c == 1 && g_.in_channels % unit == 0 && reinterpret_cast<std::uintptr_t>(job.input) % 16 == 0;
+  p.units =
+      in.c == 1 && g_.in_channels % g_.unit_channels() == 0 && reinterpret_cast<std::uintptr_t>(job.input) % 16 == 0;
   p.pairs = g_.element == 2 && in.w == 1 && in.h % 2 == 0 && in.c % 2 == 0 &&
             reinterpret_cast<std::uintptr_t>(job.input) % 4 == 0;
 }
@@ -371,7 +373,7 @@ void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {
   p.out_channels = g_.out_channels;
   p.row_bytes = g_.row_bytes;
   p.chunks = g_.chunks;
-  p.steps = g_.row_bytes / step_bytes;
+  p.steps = g_.row_steps();
   p.last_steps = g_.last_steps;
   p.weight_stage_units = tile.weight_stage_tiles * g_.columns * g_.row_bytes / 16;
   p.tile_units = g_.columns * (tile.config == configs::sliding ? joined_taps : 1) * g_.row_bytes / 16;
@@ -402,13 +404,14 @@ void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {
   assign_work_tiles(p, grid, tile.config == configs::swapped && same);
   Config config = tile.config;
   int shared = tile.shared;
-  if (has_epilogue_warpgroup(p, g_.columns) && shared + epilogue_warpgroup_bytes(g_.columns) <= most_shared &&
-      list_folded_taps(p)) {
+  if (!g_.splits() && has_epilogue_warpgroup(p, g_.columns) &&
+      shared + epilogue_warpgroup_bytes(g_.columns) <= most_shared && list_folded_taps(p)) {
     config = configs::handed_over;
     shared += epilogue_warpgroup_bytes(g_.columns);
   }
   const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(shared), job.early};
-  const auto run = g_.tf32_as_f16()     ? (programmed ? launch_program_tf32_as_f16 : launch_conv_tf32_as_f16)
+  const auto run = g_.splits()          ? (programmed ? launch_program_ieee : launch_conv_ieee)
+                   : g_.tf32_as_f16()   ? (programmed ? launch_program_tf32_as_f16 : launch_conv_tf32_as_f16)
                    : dtype == CONVT_F32 ? (programmed ? launch_program_tf32 : launch_conv_tf32)
                    : dtype == CONVT_F16 ? (programmed ? launch_program_f16 : launch_conv_f16)
                                         : (programmed ? launch_program_bf16 : launch_conv_bf16);

@@ -16,7 +16,8 @@ namespace {
 // With swapped operands more of shared memory's rate is left to others.
 double m_tile_clocks(const Config& config, int columns) {
   if (config == configs::swapped) return 1.3 * swapped_positions / 2.0 * columns / swapped_channels;
-  return instruction_clocks(columns) * (config == configs::k_heavy ? 1.2 : 1);  // two warpgroups hide less than four
+  return instruction_clocks(columns) *
+         (config.warps != Warps::balanced ? 1.2 : 1);  // two warpgroups hide less than four
 }
 
 // In clocks of one multiprocessor; rates were measured (docs/hopper-notes.md).
@@ -51,7 +52,7 @@ double halo_clocks(const Geometry& g, const Tile& tile) {
   return std::max({std::ceil(batches) * load_latency, sector_clocks(g, rows, line), values});
 }
 
-double steps_of(const Geometry& g) { return (g.chunks - 1) * g.row_bytes / step_bytes + g.last_steps; }
+double steps_of(const Geometry& g) { return ((g.chunks - 1.0) * g.row_steps() + g.last_steps) * (g.splits() ? 3 : 1); }
 
 // The outputs along w that are stored at once.
 double run_of(const Geometry& g, const Tile& tile, std::int64_t line) {

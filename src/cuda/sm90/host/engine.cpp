@@ -43,7 +43,10 @@ Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::D
   const bool pairs = geometry.taps[2].stride >= 2;
   const bool paired = has_columns(configs::paired, geometry.columns) &&
                       !(geometry.keeps && !has_room(configs::paired, geometry.columns));
-  const Config& plain = !pairs ? configs::single : paired ? configs::paired : configs::k_heavy;
+  const Config& plain = !pairs              ? configs::single
+                        : geometry.splits() ? configs::split_paired
+                        : paired            ? configs::paired
+                                            : configs::k_heavy;
   Tiling tiling;
   tiling.choice = {.geometry = geometry,
                    .preferred = {},
@@ -53,10 +56,11 @@ Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::D
   // Swapped operands need a chain without a norm, and a plain tile for results that they cannot store.
   const Config& first = pairs ? configs::paired : configs::single;
   tiling.tiles =
-      mixes(program) || !tiling.choice.plain.rejection.empty()
+      geometry.splits() ? tiles_in({plain})
+      : mixes(program) || !tiling.choice.plain.rejection.empty()
           ? tiles_in({first, configs::quads, configs::rows, configs::k_heavy, configs::sliding})
           : tiles_in({first, configs::quads, configs::rows, configs::k_heavy, configs::sliding, configs::swapped});
-  tiling.folded = tiles_in({configs::folded});
+  tiling.folded = tiles_in({geometry.splits() ? configs::split_folded : configs::folded});
   tiling.choice.preferred = tiling.tiles.front();
   tiling.choice.folded = tiling.folded.front();
   const std::string& strip = tiling.choice.strip.rejection;
@@ -120,8 +124,8 @@ class Sm90Engine final : public Engine {
     if (!none.rejection.empty()) return {none};
     std::vector<Candidate> all;
     // tf32-as-f16, with the same number of columns.
-    if (geometry.element == 4 && !request.native_tf32 && can_use_f16(tiling.choice.geometry.columns) &&
-        geometry.in_channels >= few_channels) {
+    if (geometry.element == 4 && !geometry.splits() && !request.native_tf32 &&
+        can_use_f16(tiling.choice.geometry.columns) && geometry.in_channels >= few_channels) {
       Tiling first = best_tiling(request.program, tf32_as_f16(geometry), device);
       const auto make = [&](const Choice& choice) {
         return make_tf32_as_f16_convolver(request.program, make_convolver(request.program, device, choice),

@@ -30,7 +30,7 @@ int strip_bytes(int pixels, int columns) {
 int fixed_bytes(const Geometry& g, const Config& config) {
   const int chain = config == configs::strip
                         ? strip_bytes(roles_of(config, g.columns).consumers * m_tile_rows, g.columns)
-                        : (config == configs::folded ? 2 : 1) * scale_bias_bytes(g.columns);
+                        : (config.phases == Phases::folded ? 2 : 1) * scale_bias_bytes(g.columns);
   const int staged = config == configs::swapped   ? swapped_staged_bytes(g.element)
                      : config == configs::sliding ? plane_staged_bytes(sliding_rows, g.columns)
                      : config == configs::rows    ? rows_staged_bytes(g.element)
@@ -262,7 +262,7 @@ void set_columns(Geometry& g, bool norm) {
 }
 
 void set_rows(Geometry& g, int bytes) {
-  const int channels = bytes / g.operand, step = step_bytes / g.operand;
+  const int channels = bytes / g.operand, step = step_bytes * g.parts() / g.operand;
   g.row_bytes = bytes;
   g.chunks = (g.in_channels - 1) / channels + 1;
   g.last_steps = (g.in_channels - (g.chunks - 1) * channels - 1) / step + 1;
@@ -285,13 +285,13 @@ std::string describe(const Program& program, Geometry& g) {
   const Convolution& c = program.convolution;
   const Descriptor& asked = *program.asked;
   if (asked.dtype == CONVT_F64) return "computes in f32";
-  if (asked.dtype == CONVT_F32 && asked.precision != CONVT_FLOAT32_TF32) return "f32 needs precision=tf32 here";
   if (asked.dtype != CONVT_F32 && program.kernel_change.any())
     return "the rewritten kernel is not in the tensors' dtype";
   if (c.groups != 1) return "takes one group of channels";
   if (std::max({c.in_channels, c.out_channels, asked.input.batch}) > most_sizes)
     return "there are over 2^24 channels or images";
   g.element = g.operand = static_cast<int>(size_of(asked.dtype));
+  if (asked.dtype == CONVT_F32 && asked.precision != CONVT_FLOAT32_TF32) g.operand = split_operand;
   std::int64_t taps = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const std::int64_t dilation = c.kernel[a] == 1 ? 1 : c.dilation[a];
@@ -319,7 +319,7 @@ std::string describe(const Program& program, Geometry& g) {
   g.in_channels = static_cast<int>(c.in_channels);
   g.out_channels = static_cast<int>(c.out_channels);
   choose_rows(g);
-  set_columns(g, mixes(program));
+  set_columns(g, mixes(program) && !g.splits());
   g.keeps = keeps_aside(chain_of(program, pass), g.bands == 1);
   g.chain_clocks = chain_clocks_of(chain_of(program, pass), g.bands == 1);
   g.fours = c.out_channels % 8 == 0 && g.output[2] % 4 == 0 && asked.output_layout == CONVT_CHANNELS_FIRST;
@@ -334,7 +334,7 @@ std::string Tile::print() const {
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const DeviceProperties& device) {
-  if (g.keeps && config != configs::strip && config != configs::folded && !has_room(config, g.columns)) return {};
+  if (g.keeps && config != configs::strip && config.phases != Phases::folded && !has_room(config, g.columns)) return {};
   if (config == configs::sliding) return sliding_tiles(g, device);
   // With few chunks, only if no other config takes pairs of phases.
   const bool few =

@@ -21,9 +21,10 @@ namespace convt::core::cuda::sm90 {
 template <class E, Format how, int n, Config which, class Program = void>
 struct KernelTraits {
   using Element = E;
-  static constexpr Format format = how;
+  static constexpr bool split = how == Format::tf32x3;
+  static constexpr Format format = split ? Format::tf32 : how;  // of matrix instructions
   static constexpr bool tf32_as_f16 = sizeof(E) == sizeof(float) && how == Format::f16;
-  using Input = std::conditional_t<tf32_as_f16, Tf32AsF16, E>;
+  using Input = std::conditional_t<split, SplitTf32, std::conditional_t<tf32_as_f16, Tf32AsF16, E>>;
   static constexpr bool lists_work = how == Format::tf32;  // it may be the fallback kernel: scheduler/fallback.cuh
   using Epilogue = Program;
   static constexpr bool programmed = !std::is_void_v<Program>;

@@ -2,7 +2,10 @@
 // Elements as operands of matrix instructions: rounding, and the swizzle of rows.
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/chain/element.cuh"
+#include "cuda/sm90/config/config.hpp"
 #include "cuda/sm90/instructions.cuh"
 
 namespace convt::core::cuda::sm90 {
@@ -23,6 +26,36 @@ inline constexpr int operand_bytes = sizeof(E);
 template <>
 inline constexpr int operand_bytes<Tf32AsF16> = 2;
 
+// A float in full: two tf32 parts, to nearest, whose sum has 22 to 24 significant bits. A row of an operand has the
+// high parts of its channels, then the low parts.
+struct SplitTf32 {
+  float value;
+};
+__device__ inline SplitTf32 load_next(const SplitTf32*& from, std::int64_t bytes) {
+  const auto* at = reinterpret_cast<const float*>(from);
+  const SplitTf32 x{load_next(at, bytes)};
+  from = reinterpret_cast<const SplitTf32*>(at);
+  return x;
+}
+template <>
+inline constexpr int operand_bytes<SplitTf32> = split_operand;
+// Parts of an element in a row, and bytes of each.
+template <class E>
+inline constexpr int operand_parts = std::is_same_v<E, SplitTf32> ? 2 : 1;
+template <class E>
+inline constexpr int part_bytes = operand_bytes<E> / operand_parts<E>;
+
+// 16 bytes of one part. Of infinities the low part is NaN: whoever sums NaN looks again (mainloop/phases.cuh).
+__device__ inline uint4 split_vector(const SplitTf32* x, bool low) {
+  unsigned bits[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    bits[i] = tf32_bits(x[i].value);
+    if (low) bits[i] = tf32_bits(x[i].value - __uint_as_float(bits[i]));
+  }
+  return {bits[0], bits[1], bits[2], bits[3]};
+}
+__device__ inline uint4 rounded_vector(const SplitTf32* x) { return split_vector(x, false); }
 __device__ inline uint4 rounded_vector(const Tf32AsF16* x) {
   const auto pair = [&](int i) { return half_pair(x[i].value, x[i + 1].value); };
   return {pair(0), pair(2), pair(4), pair(6)};
@@ -36,6 +69,7 @@ __device__ uint4 rounded_vector(const E* x) {
   return {pair(0), pair(2), pair(4), pair(6)};
 }
 __device__ inline float rounded_value(float x) { return __uint_as_float(tf32_bits(x)); }
+__device__ inline float rounded_value(SplitTf32 x) { return x.value; }
 template <class E>
 __device__ float rounded_value(E x) {
   return to_real(x);
@@ -54,6 +88,17 @@ __device__ int weight_offset(int column, int channel, int row_bytes) {
   constexpr int each = 16 / static_cast<int>(sizeof(E));
   return column * (row_bytes / static_cast<int>(sizeof(E))) + swizzled_unit(column, channel / each, row_bytes) * each +
          channel % each;
+}
+// A weight of a packed tile.
+template <class E>
+__device__ float packed_weight(const unsigned char* tile, int column, int channel, int row_bytes) {
+  if constexpr (std::is_same_v<E, SplitTf32>) {
+    const auto* const parts = reinterpret_cast<const float*>(tile);
+    return parts[weight_offset<float>(column, channel, row_bytes)] +
+           parts[weight_offset<float>(column, channel + row_bytes / split_operand, row_bytes)];
+  } else {
+    return rounded_value(reinterpret_cast<const E*>(tile)[weight_offset<E>(column, channel, row_bytes)]);
+  }
 }
 
 }  // namespace convt::core::cuda::sm90

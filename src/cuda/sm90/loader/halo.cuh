@@ -24,7 +24,7 @@ struct Filler {
 template <class E, int pixels, int loads, int row_bytes, bool duplicated, bool full, class Acquire>
 __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, unsigned char* halo_stage,
                           const Filler& filler, const Acquire& acquire, RangeGuard<E>& guard) {
-  constexpr int size = operand_bytes<E>, channels = row_bytes / size, each = 16 / size;
+  constexpr int size = part_bytes<E>, channels = row_bytes / operand_bytes<E>, each = 16 / size;
   constexpr int at_once = channels < loads ? channels : loads, parts = loads / at_once;
   using X = Loaded<E, pixels>;
   using Offsets = std::conditional_t<duplicated, DuplicatedRowOffsets<pixels>, RowOffsets<pixels>>;
@@ -90,6 +90,9 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
               store_duplicated(p, halo_stage, offset[k], row_bytes, (first + c) * size, unit);
             else
               *reinterpret_cast<uint4*>(halo_stage + ((offset[k] & -16) ^ c * size)) = unit;
+            if constexpr (operand_parts<E> == 2)
+              *reinterpret_cast<uint4*>(halo_stage + ((offset[k] & -16) ^ (row_bytes / 2 + c * size))) =
+                  split_vector(x[i] + c, true);
           }
         }
         guard.end(p);
@@ -102,7 +105,7 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
 // The channels of a unit, as loads of 16 bytes bring them.
 template <class E>
 struct LoadedUnit {
-  static constexpr int count = static_cast<int>(sizeof(E)) / operand_bytes<E>;
+  static constexpr int count = static_cast<int>(sizeof(E)) / part_bytes<E>;
   uint4 of[count];
 
   // units: the number of units of a pixel.
@@ -116,17 +119,22 @@ struct LoadedUnit {
     guard.end(p);
     return unit;
   }
+  __device__ uint4 low_parts() const {
+    E values[4 * count];
+    memcpy(values, of, sizeof values);
+    return split_vector(values, true);
+  }
 };
 // The same for channels-last inputs: units of 16 bytes.
 template <class E, bool duplicated>
 __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk, unsigned char* halo_stage,
                            const Filler& filler, RangeGuard<E>& guard) {
   using X = LoadedUnit<E>;
-  constexpr int each = 16 / operand_bytes<E>, at_once = 4 / X::count;
+  constexpr int each = 16 / part_bytes<E>, at_once = 4 / X::count;
   int row_bytes = duplicated ? 64 : p.row_bytes, channels = p.in_channels;
   if (!duplicated) opaque(row_bytes);  // recomputed, to save registers
   opaque(channels);
-  const int units = row_bytes / 16, units_left = channels / each - chunk * units;
+  const int units = row_bytes / (16 * operand_parts<E>), units_left = channels / each - chunk * units;
   const HaloLines<E, 1> lines(p, corner);
   constexpr bool together = RangeGuard<E>::guards;  // see fill_rows()
 #pragma unroll 1
@@ -157,6 +165,9 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
                          row_bytes, at % units * 16, unit);
       else
         *reinterpret_cast<uint4*>(halo_stage + row * row_bytes + swizzled_unit(row, at % units, row_bytes) * 16) = unit;
+      if constexpr (operand_parts<E> == 2)
+        *reinterpret_cast<uint4*>(halo_stage + row * row_bytes +
+                                  swizzled_unit(row, units + at % units, row_bytes) * 16) = x[i].low_parts();
     }
   }
 }

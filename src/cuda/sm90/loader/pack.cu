@@ -63,6 +63,7 @@ template <class E>
 __device__ bool is_finite(E weight) {
   return isfinite(rounded_value(weight)) != 0;
 }
+__device__ inline bool is_finite(SplitTf32 weight) { return isfinite(weight.value) != 0; }
 __device__ inline bool is_finite(Tf32AsF16 weight) { return fabsf(weight.value) < beyond_f16; }
 // and rows of which f16 would lose digits. A warp sees each of 64 weights twice.
 template <class E>
@@ -86,11 +87,29 @@ __device__ E scaled(E weight, float) {
 }
 __device__ inline Tf32AsF16 scaled(Tf32AsF16 weight, float scale) { return {weight.value * scale}; }
 
+// 16 bytes of a row. Of split weights, low: of the low parts.
+template <class E>
+__device__ uint4 packed_vector(const E* x, bool) {
+  return rounded_vector(x);
+}
+// Large finite weights are truncated where they would become infinite, and infinite ones have no low part.
+__device__ inline uint4 packed_vector(const SplitTf32* x, bool low) {
+  unsigned bits[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float value = x[i].value;
+    unsigned high = tf32_bits(value);
+    if (isinf(__uint_as_float(high))) high = __float_as_uint(value) & 0xffffe000U;
+    bits[i] = !low ? high : isfinite(value) ? tf32_bits(value - __uint_as_float(high)) : 0;
+  }
+  return {bits[0], bits[1], bits[2], bits[3]};
+}
+
 // Weights are read along rows, which are neighbours in the kernel's tensor, and written along input channels. Only the
 // scales come from the kernel launched just before.
 template <class E>
 __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
-  constexpr int size = operand_bytes<E>, most_channels = 128 / size, unit = 16 / size;
+  constexpr int size = operand_bytes<E>, most_channels = 128 / size, unit = 16 / part_bytes<E>;
   constexpr int pitch = most_channels + 4 / static_cast<int>(sizeof(E));  // all banks are used
   constexpr int loads = packed_rows * most_channels / block_threads;      // in flight at once
   __shared__ E staged[packed_rows * pitch];
@@ -128,16 +147,16 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
   __syncthreads();
   for (int row = thread / warp_threads; row < packed_rows; row += block_threads / warp_threads)
     if (!does_for_row(staged + row * pitch)) atomicOr(&nonfinite, 1);
-  const int units = p.row_bytes / 16, columns = p.joined * p.band;
+  const int units = p.row_bytes / 16, units_of_part = units / operand_parts<E>, columns = p.joined * p.band;
   auto* const to =
       static_cast<uint4*>(p.weights) + static_cast<std::int64_t>(piece.band) * p.taps * p.chunks * columns * units;
   for (int i = thread; i < piece.rows * units; i += block_threads) {
     const int row = i / units, index = packed_row[row];
     E values[unit];
 #pragma unroll
-    for (int k = 0; k < unit; ++k) values[k] = staged[row * pitch + i % units * unit + k];
+    for (int k = 0; k < unit; ++k) values[k] = staged[row * pitch + i % units_of_part * unit + k];
     to[static_cast<std::int64_t>(index) * units + swizzled_unit(index % columns, i % units, p.row_bytes)] =
-        rounded_vector(values);
+        packed_vector(values, i % units >= units_of_part);
   }
   __syncthreads();
   const int own = blockIdx.x, last = static_cast<int>(gridDim.x) - 1;
@@ -150,6 +169,7 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
 
 void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream, bool early) {
   const auto kernel = p.tf32_as_f16          ? pack_kernel<Tf32AsF16>
+                      : p.split              ? pack_kernel<SplitTf32>
                       : element == CONVT_F32 ? pack_kernel<float>
                       : element == CONVT_F16 ? pack_kernel<convt_f16>
                                              : pack_kernel<convt_bf16>;

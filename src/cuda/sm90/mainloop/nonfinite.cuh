@@ -49,11 +49,11 @@ template <class E, int n, int joined, class Layout>
 __device__ __noinline__ void add_nonfinite(const ConvParams& p, const WorkTile& work, int number, int d, int h, int w,
                                            int m_tiles, float* sums) {
   const Phase& c = p.phases[number];
-  const int channels = p.row_bytes / static_cast<int>(sizeof(E)), columns = joined * n;
+  const int channels = p.row_bytes / operand_bytes<E>, columns = joined * n;
   const int group = threadIdx.x / group_threads;
   const auto* const weights =
-      static_cast<const E*>(p.weights) +
-      (static_cast<std::int64_t>(work.band) * p.taps + c.first_tap) * p.chunks * columns * channels;
+      static_cast<const unsigned char*>(p.weights) +
+      (static_cast<std::int64_t>(work.band) * p.taps + c.first_tap) * p.chunks * columns * p.row_bytes;
 #pragma unroll 1
   for (int i = 0; i < m_tiles * Layout::count; ++i) {
     const int b = i / Layout::count, position = Layout::position(i % Layout::count);
@@ -66,10 +66,10 @@ __device__ __noinline__ void add_nonfinite(const ConvParams& p, const WorkTile& 
       if (from == nullptr) continue;
 #pragma unroll 1
       for (int channel = 0; channel < p.in_channels; ++channel) {
-        const E* const tile =
-            weights + (static_cast<std::int64_t>(channel) / channels * c.taps + tap) * columns * channels;
+        const unsigned char* const tile =
+            weights + (static_cast<std::int64_t>(channel) / channels * c.taps + tap) * columns * p.row_bytes;
         sum = fmaf(rounded_value(from[channel * p.channel_step]),
-                   rounded_value(tile[weight_offset<E>(column, channel % channels, p.row_bytes)]), sum);
+                   packed_weight<E>(tile, column, channel % channels, p.row_bytes), sum);
       }
     }
     sums[i] = sum;

@@ -24,6 +24,30 @@ __device__ inline void skip_chunks(const ConvParams& p, const Shared& shared, Pi
   }
 }
 
+// The element type of the non-finite-weight path.
+template <class Traits>
+using PlainInput = std::conditional_t<Traits::split, SplitTf32, typename Traits::Element>;
+
+// Split operands of Inf, and of finite numbers that tf32 rounds to Inf, give NaN. So a warp that finds NaN among its
+// sums computes them again by plain multiply-adds.
+template <class Traits, int joint>
+__device__ void mend_split_sums(const ConvParams& p, const Memory& memory, int number, int count,
+                                float (&sums)[joint][Traits::m_tiles][Traits::across / 2]) {
+#pragma unroll
+  for (int j = 0; j < joint; ++j) {
+    bool has_nan = false;
+#pragma unroll
+    for (const auto& m_tile : sums[j])
+#pragma unroll
+      for (const float x : m_tile) has_nan |= isnan(x);
+    if (!__any_sync(~0U, has_nan)) continue;
+    const WorkTile work = *memory.work();
+    const int own = number + (j < count ? j : 0), phase = p.phases[own].bits;
+    accumulate_nonfinite<SplitTf32, Traits::columns, 1, PositionsAsRows<Traits::columns>, Traits::m_tiles>(
+        p, work, own, phase_along(phase, 0), phase_along(phase, 1), phase_along(phase, 2), sums[j]);
+  }
+}
+
 // The sums of `count` neighbouring phases along w; `number` is the index of the first.
 template <class Traits, int joint>
 __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int number, int count,
@@ -40,7 +64,7 @@ __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int nu
       } else {
         const WorkTile work = *memory.work();  // a copy: else its address takes a register for a rare call
         const int own = number + (j < count ? j : 0), phase = p.phases[own].bits;
-        accumulate_nonfinite<typename Traits::Element, n, 1, Layout, m_tiles>(
+        accumulate_nonfinite<PlainInput<Traits>, n, 1, Layout, m_tiles>(
             p, work, own, phase_along(phase, 0), phase_along(phase, 1), phase_along(phase, 2), sums[j]);
       }
     }
@@ -55,7 +79,7 @@ __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int nu
 #pragma unroll
     for (int j = 0; j < joint; ++j) {
       if (j < count && p.phases[number + j].taps > 0)
-        leave_undefined(sums[j]);
+        begin_sums<Traits::split>(sums[j]);
       else
         clear<Traits::across, m_tiles>(sums[j]);
     }
@@ -73,7 +97,7 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int varian
   states.halo = uniform(states.halo);
   states.weights = uniform(states.weights);
   HeldStages held;
-  if constexpr (!Traits::swapped && !Traits::k_heavy) {  // these have only the general variant
+  if constexpr (!Traits::swapped && !Traits::k_heavy && !Traits::split) {  // these have only the general variant
     const bool specialised = with_variant(variant, [&]<int steps, WeightResidency residency>() {
 #pragma unroll
       for (int j = 0; j < joint; ++j) {
@@ -88,6 +112,9 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int varian
   sum_phases_any<Traits, joint>(p, memory, number, count, offset, states, held, sums);
   if (held.finished_halo >= 0) consumer_release_halo(shared, held.finished_halo);
   if (held.weights >= 0) consumer_release_weights(shared, held.weights);
+  if constexpr (Traits::split) {
+    if (!shared.nonfinite) mend_split_sums<Traits, joint>(p, memory, number, count, sums);
+  }
 }
 
 }  // namespace convt::core::cuda::sm90

@@ -17,6 +17,16 @@ __device__ void leave_undefined(float (&sums)[m_tiles][count]) {
     for (float& x : m_tile) leave_undefined(x);
 }
 
+// Sums that products overwrite, or are added to.
+template <bool split, int m_tiles, int count>
+__device__ void begin_sums(float (&sums)[m_tiles][count]) {
+  if constexpr (!split) return leave_undefined(sums);
+#pragma unroll
+  for (auto& m_tile : sums)
+#pragma unroll
+    for (float& x : m_tile) x = 0;
+}
+
 // Issues the products of `count` taps as one group, without inner loops, whose ends would close the group.
 // tap_walk.take(): the taps' offsets; offset: of each row tile, in units of 16 bytes; add: 0 if the first product
 // overwrites the sums.
@@ -44,6 +54,52 @@ __device__ void multiply_taps(const ConvParams& p, const Operand& inputs, const 
   multiply_commit();
 }
 
+// Split operands: x * w is high * high and the two products of a high and a low part; low * low is below the last
+// digit. Matrix instructions truncate sums, so few are summed at a time, the small ones first, and added to `sums` by
+// ordinary additions, which round. They are complete on return. Meanwhile the block's other warpgroup multiplies.
+template <class Traits, int steps, int count, class Taps, int m_tiles = Traits::m_tiles>
+__device__ void multiply_split_taps(const ConvParams& p, const Operand& inputs, const Operand& weights,
+                                    const int (&offset)[m_tiles], Taps& tap_walk, int& tile,
+                                    float (&sums)[m_tiles][Traits::across / 2]) {
+  constexpr int step_units = step_bytes / 16;
+  const int low = p.row_bytes / 32;  // from a high part to its low part, in units of 16 bytes
+  int tap_offset[count];
+  tap_walk.take(tap_offset);
+  float few[m_tiles][Traits::across / 2];
+  leave_undefined(few);
+  const auto add_product = [&](int tap, int k, int i, int input_part, int weight_part, int add) {
+    multiply<Traits::format, Traits::across>(few[i],
+                                             inputs.at(tap_offset[tap] + offset[i] + k * step_units + input_part),
+                                             weights.at(tile + tap * p.tile_units + k * step_units + weight_part), add);
+  };
+  multiply_begin();
+#pragma unroll
+  for (int tap = 0; tap < count; ++tap)
+#pragma unroll
+    for (int k = 0; k < steps; ++k)
+#pragma unroll
+      for (int i = 0; i < m_tiles; ++i) {
+        add_product(tap, k, i, low, 0, tap == 0 && k == 0 ? 0 : 1);
+        add_product(tap, k, i, 0, low, 1);
+      }
+#pragma unroll
+  for (int tap = 0; tap < count; ++tap)
+#pragma unroll
+    for (int k = 0; k < steps; ++k)
+#pragma unroll
+      for (int i = 0; i < m_tiles; ++i) add_product(tap, k, i, 0, 0, 1);
+  multiply_commit();
+  tile += count * p.tile_units;
+  multiply_wait<0>();
+#pragma unroll
+  for (int i = 0; i < m_tiles; ++i)
+#pragma unroll
+    for (int k = 0; k < Traits::across / 2; ++k) {
+      opaque(few[i][k]);  // not read before the wait
+      sums[i][k] += few[i][k];
+    }
+}
+
 // The products of one chunk of channels, from this stage; they are in flight on return. Taps are processed in runs that
 // one stage of weights covers; waits and releases come at the end of a run.
 template <class Traits, int steps, int m_tiles = Traits::m_tiles>
@@ -64,7 +120,10 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
     left -= run;
     held.tiles_left -= run;
     const auto multiply_some = [&]<int count>() {
-      multiply_taps<Traits, steps, count>(p, inputs, weights, offset, walk, held.weight_tile, held.add, sums);
+      if constexpr (Traits::split)
+        multiply_split_taps<Traits, steps, count>(p, inputs, weights, offset, walk, held.weight_tile, sums);
+      else
+        multiply_taps<Traits, steps, count>(p, inputs, weights, offset, walk, held.weight_tile, held.add, sums);
       held.add = 1;
     };
 #pragma unroll 1
@@ -78,9 +137,10 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
   }
 }
 
-// f.operator()<steps>(), of 1 to 4 matrix instructions along a row.
-template <class F>
+// f.operator()<steps>(), of 1 to 4 matrix instructions along a row; of split operands, 1 or 2 along each part.
+template <bool split, class F>
 __device__ void with_steps(int steps, F&& f) {
+  if constexpr (split) return steps == 1 ? f.template operator()<1>() : f.template operator()<2>();
   switch (steps) {
     case 1:
       return f.template operator()<1>();
@@ -100,11 +160,11 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Phas
   held.weight_tile = shared.weights + c.weights;
   held.tiles_left = p.all_weights ? c.taps * p.chunks : 0;  // a phase begins with a new stage
   held.add = 0;
-  leave_undefined(sums);
+  begin_sums<Traits::split>(sums);
   PipelineState first = states.halo;
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     if (!p.resident) wait_converged(shared.halo_full(states.halo.index), states.halo.phase);
-    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.steps, [&]<int steps>() {
+    with_steps<Traits::split>(chunk + 1 == p.chunks ? p.last_steps : p.steps, [&]<int steps>() {
       multiply_chunk<Traits, steps>(p, shared, c, offset, states.halo.index, states, held, sums);
     });
     if (!p.resident) held.finished_halo = states.halo.index;
@@ -129,7 +189,7 @@ __device__ void accumulate_joint(const ConvParams& p, const Shared& shared, int 
       held.weight_tile = shared.weights + c.weights + chunk * c.taps * p.tile_units;
       held.tiles_left = p.all_weights ? c.taps : 0;
       held.add = chunk;
-      with_steps(chunk + 1 == p.chunks ? p.last_steps : p.steps, [&]<int steps>() {
+      with_steps<Traits::split>(chunk + 1 == p.chunks ? p.last_steps : p.steps, [&]<int steps>() {
         multiply_chunk<Traits, steps>(p, shared, c, offset, halo_stage.index, states, held, sums[j]);
       });
     }

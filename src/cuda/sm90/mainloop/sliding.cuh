@@ -41,7 +41,7 @@ __device__ void multiply_plane(const ConvParams& p, const Shared& shared, const 
   int chunk = 0;
   do {
     wait_converged(shared.halo_full(halo_stage.index), halo_stage.phase);
-    with_steps(chunk + 1 == p.chunks ? p.last_steps : p.steps, [&]<int steps>() {
+    with_steps<false>(chunk + 1 == p.chunks ? p.last_steps : p.steps, [&]<int steps>() {
       multiply_joined<format, n, m_tiles, steps>(p, shared, chunk, offset, halo_stage, sums);
     });
     halo_stage.advance();

@@ -16,6 +16,7 @@ namespace convt::core::cuda::sm90 {
 
 inline void opaque(int&) {}
 inline void opaque(std::int64_t&) {}
+inline void opaque(float&) {}
 template <class T, int count>
 void keep_in_memory(T (&)[count]) {}
 
