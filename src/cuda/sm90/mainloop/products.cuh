@@ -20,11 +20,14 @@ __device__ void leave_undefined(float (&sums)[m_tiles][count]) {
 // Sums that products overwrite, or are added to.
 template <bool split, int m_tiles, int count>
 __device__ void begin_sums(float (&sums)[m_tiles][count]) {
-  if constexpr (!split) return leave_undefined(sums);
+  if constexpr (split) {
 #pragma unroll
-  for (auto& m_tile : sums)
+    for (auto& m_tile : sums)
 #pragma unroll
-    for (float& x : m_tile) x = 0;
+      for (float& x : m_tile) x = 0;
+  } else {
+    leave_undefined(sums);
+  }
 }
 
 // Issues the products of `count` taps as one group, without inner loops, whose ends would close the group.
@@ -140,16 +143,19 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
 // f.operator()<steps>(), of 1 to 4 matrix instructions along a row; of split operands, 1 or 2 along each part.
 template <bool split, class F>
 __device__ void with_steps(int steps, F&& f) {
-  if constexpr (split) return steps == 1 ? f.template operator()<1>() : f.template operator()<2>();
-  switch (steps) {
-    case 1:
-      return f.template operator()<1>();
-    case 2:
-      return f.template operator()<2>();
-    case 3:
-      return f.template operator()<3>();
-    default:
-      return f.template operator()<4>();
+  if constexpr (split) {
+    steps == 1 ? f.template operator()<1>() : f.template operator()<2>();
+  } else {
+    switch (steps) {
+      case 1:
+        return f.template operator()<1>();
+      case 2:
+        return f.template operator()<2>();
+      case 3:
+        return f.template operator()<3>();
+      default:
+        return f.template operator()<4>();
+    }
   }
 }
 
