@@ -330,6 +330,14 @@ typedef enum convt_tf32_products CONVT_INT {
   CONVT_TF32_PRODUCTS_NATIVE = 1 /* of tf32 alone */
 } convt_tf32_products;
 
+/* How products of precision CONVT_FLOAT32_IEEE are made on GPUs. */
+typedef enum convt_ieee_products CONVT_INT {
+  CONVT_IEEE_PRODUCTS_ANY =
+      0,                        /* of three products of tf32 where tensor cores have these, with float32's digits
+                                 * (docs/numerics.md); or what the environment variable CONVT_IEEE says, "any" or "plain" */
+  CONVT_IEEE_PRODUCTS_PLAIN = 1 /* by plain multiply-adds alone */
+} convt_ieee_products;
+
 /* How to run it. A NULL pointer to options means CONVT_PLAN_OPTIONS_INIT. */
 typedef struct convt_plan_options {
   size_t struct_size;     /* sizeof(convt_plan_options) */
@@ -339,10 +347,11 @@ typedef struct convt_plan_options {
                            * accepts; else that one alone, e.g. "reference" */
   size_t workspace_limit; /* bytes of workspace a plan may ask for; 0: no limit */
   convt_tf32_products tf32_products;
+  convt_ieee_products ieee_products;
 } convt_plan_options;
 
 #define CONVT_PLAN_OPTIONS_INIT \
-  { sizeof(convt_plan_options), CONVT_DEVICE_CPU, 0, NULL, (size_t)0, CONVT_TF32_PRODUCTS_ANY }
+  { sizeof(convt_plan_options), CONVT_DEVICE_CPU, 0, NULL, (size_t)0, CONVT_TF32_PRODUCTS_ANY, CONVT_IEEE_PRODUCTS_ANY }
 
 typedef struct convt_plan convt_plan;
 

@@ -50,6 +50,7 @@ struct PlanOptions {
   std::string engine = {};          // empty: the best that accepts the problem
   std::size_t workspace_limit = 0;  // bytes; 0: no limit
   bool native_tf32 = false;         // CONVT_TF32_PRODUCTS_NATIVE
+  bool plain_ieee = false;          // CONVT_IEEE_PRODUCTS_PLAIN
 };
 
 struct TensorInfo {
@@ -239,6 +240,7 @@ class Plan {
     c.engine = options.engine.empty() ? nullptr : detail::c_text("engine", options.engine);
     c.workspace_limit = options.workspace_limit;
     c.tf32_products = options.native_tf32 ? CONVT_TF32_PRODUCTS_NATIVE : CONVT_TF32_PRODUCTS_ANY;
+    c.ieee_products = options.plain_ieee ? CONVT_IEEE_PRODUCTS_PLAIN : CONVT_IEEE_PRODUCTS_ANY;
     convt_plan* plan = nullptr;
     detail::check(c_create(&plan, what, &c));
     return Handle(plan);

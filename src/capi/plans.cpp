@@ -99,6 +99,10 @@ core::PlanOptions from_options(const convt_plan_options* pointer) {
     core::reject("tf32_products", "must be CONVT_TF32_PRODUCTS_ANY or CONVT_TF32_PRODUCTS_NATIVE (got {})",
                  static_cast<int>(from.tf32_products));
   options.native_tf32 = from.tf32_products == CONVT_TF32_PRODUCTS_NATIVE;
+  if (from.ieee_products != CONVT_IEEE_PRODUCTS_ANY && from.ieee_products != CONVT_IEEE_PRODUCTS_PLAIN)
+    core::reject("ieee_products", "must be CONVT_IEEE_PRODUCTS_ANY or CONVT_IEEE_PRODUCTS_PLAIN (got {})",
+                 static_cast<int>(from.ieee_products));
+  options.plain_ieee = from.ieee_products == CONVT_IEEE_PRODUCTS_PLAIN;
   return options;
 }
 

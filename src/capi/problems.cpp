@@ -53,6 +53,7 @@ core::PlanKey key_of(const Asked& asked) {
   key.isa = environment.isa;
   key.tile = environment.tile;
   key.tf32 = environment.tf32;
+  key.ieee = environment.ieee;
   return key;
 }
 

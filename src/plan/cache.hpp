@@ -26,7 +26,7 @@ struct PlanKey {
   std::uint64_t scalar = 0;                     // its bits
   Location location;
   std::size_t threads = 0;
-  std::string engine, isa, tile, tf32;  // from the environment
+  std::string engine, isa, tile, tf32, ieee;  // from the environment
 
   bool operator==(const PlanKey&) const = default;
 };

@@ -41,6 +41,7 @@ struct Request {
   Location location;
   std::size_t workspace_limit = 0;  // bytes; 0: none. A candidate over it is rejected, whatever its engine says
   bool native_tf32 = false;         // no f16 in place of tf32
+  bool plain_ieee = false;          // float32 by plain multiply-adds alone
 };
 
 // Engines are constants of the library, there before any of its code runs: nothing guards their making, which a fork()

@@ -13,6 +13,7 @@ struct Environment {
   std::string_view isa;     // CONVT_ISA, of the CPU engine
   std::string_view tile;    // CONVT_TILE, of the Hopper engine
   std::string_view tf32;    // CONVT_TF32, of tensor cores: "native" keeps f16 from taking the place of tf32
+  std::string_view ieee;    // CONVT_IEEE, of GPUs: "plain" keeps tensor cores from computing float32
 };
 
 inline Environment environment() {
@@ -20,7 +21,8 @@ inline Environment environment() {
     const char* value = std::getenv(name);
     return value == nullptr ? std::string_view() : std::string_view(value);
   };
-  return {variable("CONVT_ENGINE"), variable("CONVT_ISA"), variable("CONVT_TILE"), variable("CONVT_TF32")};
+  return {variable("CONVT_ENGINE"), variable("CONVT_ISA"), variable("CONVT_TILE"), variable("CONVT_TF32"),
+          variable("CONVT_IEEE")};
 }
 
 }  // namespace convt::core

@@ -30,6 +30,12 @@ bool wants_native_tf32() {
     reject("CONVT_TF32", "must be 'any' or 'native' (got '{}')", wanted);
   return wanted == "native";
 }
+bool wants_plain_ieee() {
+  const std::string_view wanted = environment().ieee;
+  if (!wanted.empty() && wanted != "any" && wanted != "plain")
+    reject("CONVT_IEEE", "must be 'any' or 'plain' (got '{}')", wanted);
+  return wanted == "plain";
+}
 
 }  // namespace
 
@@ -42,8 +48,9 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
     const Engine& engine = get();
     if (!wanted.empty() && engine.name() != wanted) continue;
     Candidate best;
-    for (Candidate& candidate : engine.candidates(
-             {program_, location_, options.workspace_limit, options.native_tf32 || wants_native_tf32()})) {
+    for (Candidate& candidate :
+         engine.candidates({program_, location_, options.workspace_limit, options.native_tf32 || wants_native_tf32(),
+                            options.plain_ieee || wants_plain_ieee()})) {
       if (candidate.rejection.empty() && options.workspace_limit != 0 && candidate.workspace > options.workspace_limit)
         candidate.rejection = fmt::format("needs {} bytes of workspace, over the limit of {}", candidate.workspace,
                                           options.workspace_limit);

@@ -24,6 +24,7 @@ struct PlanOptions {
   std::string engine;               // "": the first that accepts
   std::size_t workspace_limit = 0;  // bytes; 0: none
   bool native_tf32 = false;         // no f16 in place of tf32
+  bool plain_ieee = false;          // float32 by plain multiply-adds alone
 };
 
 class Plan {

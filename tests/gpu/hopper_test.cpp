@@ -25,7 +25,7 @@ class Hopper : public GpuTest {
   }
 };
 
-const std::vector<std::string> modes = {"dtype=f32 precision=tf32", "dtype=f16", "dtype=bf16"};
+const std::vector<std::string> modes = {"dtype=f32 precision=tf32", "dtype=f16", "dtype=bf16", "dtype=f32"};
 
 // Channels that fill rows and columns and that do not, one chunk and several, phases with and without taps, short
 // chains and others, pools that fold and that do not.
@@ -118,7 +118,7 @@ std::vector<std::string> tiles_of(const std::string& text) {
 
 TEST_F(Hopper, EveryTile) {
   const Stream stream;
-  for (const std::string& mode : {modes[0], modes[2]})
+  for (const std::string& mode : {modes[0], modes[2], modes[3]})
     for (const std::string shape :
          {"3d channels=32->24 input=9x20x35 kernel=3 padding=1", "2d channels=140->64 input=9x19 kernel=2 stride=2",
           "3d channels=16->32 input=9x17x33 kernel=3 stride=2 padding=1 | bias | relu",
@@ -185,6 +185,32 @@ TEST_F(Hopper, Tf32PromiseInEveryWay) {
       });
     }
   }
+}
+
+// float32 in full, in every rescaling.
+TEST_F(Hopper, IeeePromise) {
+  std::vector<std::pair<std::string, std::string>> runs;
+  for (const auto* const layers : {&promised_layers(), &promised_norms()})
+    for (const std::string& layer : *layers)
+      for (const std::string& rescaling : rescalings()) runs.emplace_back(layer, rescaling);
+  constexpr std::size_t seeds = 2;
+  in_parallel(runs.size() * seeds, [&](std::size_t i, cudaStream_t stream) {
+    const auto& [layer, rescaling] = runs[i / seeds];
+    EXPECT_LE(worst_region(layer, rescaling, i % seeds, on_gpu, place_of(stream), "ieee"), 1)
+        << layer << ", " << rescaling << ", seed " << i % seeds;
+  });
+}
+
+// An option, and an environment variable, leave float32 to plain multiply-adds.
+TEST_F(Hopper, IeeeCanBePlain) {
+  const std::string text = "conv_transpose2d dtype=f32 batch=32 channels=64->64 input=128 kernel=3 stride=2";
+  const auto engine = [&](const PlanOptions& options) { return Plan::from_text(text, options).engine(); };
+  EXPECT_EQ(engine(on_gpu), engine_name);
+  EXPECT_NE(engine({.device = Device::cuda, .plain_ieee = true}), engine_name);
+  const WithVariable plain("CONVT_IEEE", "plain");
+  EXPECT_NE(engine(on_gpu), engine_name);
+  const WithVariable wrong("CONVT_IEEE", "f8");
+  EXPECT_THROW(gpu_plan(text), Error);
 }
 
 // An option, and an environment variable, keep f16 from taking the place of tf32, and explain says what was done.

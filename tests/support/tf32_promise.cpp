@@ -198,14 +198,15 @@ const std::vector<std::string>& promised_norms() {
 }
 
 double worst_region(const std::string& layer, const std::string& rescaling, std::uint64_t seed,
-                    const PlanOptions& options, const cli::Place& place) {
+                    const PlanOptions& options, const cli::Place& place, const std::string& precision) {
   const std::string kind = "conv_transpose" + layer.substr(0, 2);
   const std::string layout = " layout=channels_last->channels_first";
   std::string same = layer.substr(2);
   if (const auto at = same.find(layout); at != std::string::npos) same.erase(at, layout.size());
   const auto chain_at = same.find(" | ");
   const bool chain = chain_at != std::string::npos;
-  Plan plan = Plan::from_text(kind + " dtype=f32 precision=tf32" + layer.substr(2), options);
+  const bool ieee = precision == "ieee";
+  Plan plan = Plan::from_text(kind + " dtype=f32 precision=" + precision + layer.substr(2), options);
   Plan exact = Plan::from_text(kind + " dtype=f64" + same);
   Plan first = Plan::from_text(kind + " dtype=f32" + same);  // the same values, channels-first
 
@@ -249,13 +250,15 @@ double worst_region(const std::string& layer, const std::string& rescaling, std:
   const std::size_t planes = out[0] * out[1];
   const auto errors = regions.rms(difference(got, want), planes);
   const auto allowed = regions.rms(difference(of_tf32, want), planes), all_sizes = regions.rms(products, planes);
+  const auto results = regions.rms(want, planes);
   double strides = 1;
   for (const auto stride : exact.problem().stride) strides *= static_cast<double>(stride);
   const double count = static_cast<double>(own.channels * own.taps) / strides;
   const double own_error = chain ? 5e-5 : 1e-6 * std::max(2.0, count / 256);
   double worst = 0;
   for (std::size_t i = 0; i < errors.size(); ++i) {
-    const double most = 2 * allowed[i] + own_error * all_sizes[i];
+    const double most =
+        ieee ? 2e-7 * results[i] + (chain ? 5e-6 : 3e-8) * all_sizes[i] : 2 * allowed[i] + own_error * all_sizes[i];
     if (errors[i] > 0 || std::isnan(errors[i])) worst = std::max(worst, most > 0 ? errors[i] / most : INFINITY);
     if (std::isnan(errors[i])) return INFINITY;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What docs/numerics.md promises of precision=tf32, whatever the scale of a filter, a channel, a tap, an image or a
-// region: the error of each region is at most twice that of operands rounded to tf32, and a little of float32's own.
+// What docs/numerics.md promises of float32's precisions, whatever the scale of a filter, a channel, a tap, an image or
+// a region. tf32: the error of each region is at most twice that of operands rounded to tf32, and a little of float32's
+// own. ieee: it is float32's own.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,6 @@ const std::vector<std::string>& promised_norms();
 // promise holds. The regions are those of each output channel of each image, cut along w into quarters of at least 32
 // outputs. Where a chain follows, its result is held to the same, for whole images, and to 5e-5 of them.
 double worst_region(const std::string& layer, const std::string& rescaling, std::uint64_t seed,
-                    const PlanOptions& options, const cli::Place& place);
+                    const PlanOptions& options, const cli::Place& place, const std::string& precision = "tf32");
 
 }  // namespace convt::testing

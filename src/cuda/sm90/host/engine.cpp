@@ -118,6 +118,8 @@ class Sm90Engine final : public Engine {
     }
     Geometry geometry;
     none.rejection = describe(*request.program, geometry);
+    if (none.rejection.empty() && geometry.splits() && request.plain_ieee)
+      none.rejection = "float32 is asked for by plain multiply-adds";
     if (!none.rejection.empty()) return {none};
     const Tiling tiling = best_tiling(request.program, geometry, device);
     none.rejection = tiling.rejection;
