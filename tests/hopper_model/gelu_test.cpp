@@ -24,7 +24,7 @@ RegisterEpilogue chain_with(bool norm, float factor, convt_dtype dtype) {
   chain.norm = norm ? 1 : 0;
   chain.activation = RegisterEpilogue::gelu;
   chain.scale_bias[RegisterEpilogue::last] = {true, nullptr, nullptr, factor};
-  prepare_gelu(chain, dtype, false, true);
+  prepare_gelu(chain, dtype, false, true, false);
   return chain;
 }
 

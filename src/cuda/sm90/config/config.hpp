@@ -66,7 +66,7 @@ struct Config {
   CONVT_FN constexpr int joint() const { return phases == Phases::two ? 2 : 1; }
   // Row tiles of a warpgroup.
   CONVT_FN constexpr int m_tiles(int columns = 64) const {
-    if (warps == Warps::wide) return 1;
+    if (warps == Warps::wide) return phases == Phases::one ? 2 : 1;
     if (warps == Warps::k_heavy) return columns == most_columns ? 1 : 2;
     return is_single() || phases == Phases::sliding ? 2 : 1;
   }
@@ -101,7 +101,7 @@ namespace configs {
 
 // Operands that kernels of a config take, and register programs that they run: tf32, f16 and bf16 (any); as the tensors
 // have them; split ones (SplitTf32 in loader/element.cuh).
-enum class Takes : int { none, any, any_or_split, two_bytes, as_stored, as_stored_or_split, split };
+enum class Takes : int { none, any, two_bytes, as_stored, as_stored_or_split, split };
 inline constexpr int split_operand = 8;  // bytes
 // With more columns there would be no registers for accumulators twice.
 inline constexpr int most_split_columns = 64;
@@ -123,9 +123,8 @@ constexpr const ConfigRow& row_of(const Config& config) {
   return config_table[0];
 }
 constexpr bool takes(Takes what, int operand, int element) {
-  if (operand == split_operand)
-    return what == Takes::split || what == Takes::any_or_split || what == Takes::as_stored_or_split;
-  return what == Takes::any || what == Takes::any_or_split || (what == Takes::two_bytes && operand == 2) ||
+  if (operand == split_operand) return what == Takes::split || what == Takes::as_stored_or_split;
+  return what == Takes::any || (what == Takes::two_bytes && operand == 2) ||
          ((what == Takes::as_stored || what == Takes::as_stored_or_split) && operand == element);
 }
 // Whether there are kernels of so many columns.
@@ -170,7 +169,8 @@ constexpr WarpRoles roles_of(const Config& config, int columns = 64) {
            : columns < 32 ? WarpRoles{2, 2, 128, 88, 1, 48}
                           : WarpRoles{2, 2, 136, 80, 1, 48};
   if (config.operands == Operands::swapped) return {2, 2, 136, 80, 1, 48};
-  if (columns == most_columns || config.warps != Warps::balanced) return {2, 2, 176, 80};
+  if (config.warps == Warps::wide) return {2, 1, 216, 72};
+  if (columns == most_columns || config.warps == Warps::k_heavy) return {2, 2, 176, 80};
   if (config.store == Store::handed_over) return {4, 1, 88, 72, 1, 56};
   if (config.phases == Phases::two || config.phases == Phases::folded) return {4, 1, 104, 64};
   return {2, 2, 176, 80};

@@ -29,10 +29,17 @@ struct Folded {
     add(rows.scale, x);
   }
   // Of a norm without affine.
+  template <bool precise>
   __device__ void add_norm(const RegisterEpilogue& chain, float (&x)[1][1][n / 2]) {
-    Shifted<1, 1> rows;
-    centre_at_once<n>(chain, x, rows);
-    add(rows, x);
+    if constexpr (precise) {
+      Centred<1, 1> rows;
+      centre<n, true>(chain, n, x, rows.scale);
+      add(rows.scale, x);
+    } else {
+      Shifted<1, 1> rows;
+      centre_at_once<n>(chain, x, rows);
+      add(rows, x);
+    }
   }
   __device__ void add_greater(const float (&x)[1][1][n / 2]) {
 #pragma unroll
@@ -46,11 +53,11 @@ struct Folded {
   }
 };
 // Folds one phase, through its chain.
-template <int n>
+template <bool precise, int n>
 __device__ void fold_phase(const ConvParams& p, const ScaleBiasTable<n>& table, float (&x)[1][1][n / 2],
                            Folded<n>& folded) {
   const Fold::Mode mode = p.fold.mode;
-  if (mode == Fold::sum_of_norm_without_affine) return folded.add_norm(p.epilogue, x);
+  if (mode == Fold::sum_of_norm_without_affine) return folded.template add_norm<precise>(p.epilogue, x);
   if (mode == Fold::max_of_sums) return folded.add_greater(x);
   float(&results)[n / 2] = folded.results[0][0];
   Centred<1, 1> rows;
@@ -59,7 +66,7 @@ __device__ void fold_phase(const ConvParams& p, const ScaleBiasTable<n>& table, 
   if (p.epilogue.norm != 0) end_norm(rows, x);
   const auto into = [&](auto&& join) {
     for_columns<n>(n, x, [&](int i, Columns<1, 1>& ended) {
-      end_columns(p.epilogue, table, i, ended);
+      end_columns<precise>(p.epilogue, table, i, ended);
       if (p.epilogue.scale_bias[RegisterEpilogue::last].present)
         apply_scale_bias(table.at(RegisterEpilogue::last, i), ended);
 #pragma unroll
@@ -98,7 +105,7 @@ __device__ __forceinline__ void run_folded(const ConvParams& p, int variant, con
                                            ConsumerStates& states, const Memory& memory) {
   static_assert(Traits::m_tiles == 1);
   constexpr int n = Traits::columns;
-  using E = typename Traits::Element;
+  using E = PlainInput<Traits>;
   Folded<n> folded(p.fold,
                    *reinterpret_cast<float2*>(memory.output_offset() + 1));  // after the offset of its only row tile
   const Fold::Mode mode = p.fold.mode;
@@ -115,7 +122,7 @@ __device__ __forceinline__ void run_folded(const ConvParams& p, int variant, con
   if constexpr (Traits::split)  // it has only the general variant
     done = false;
   else if (mode == Fold::sum_of_norm_without_affine)
-    done = specialised([&](float(&x)[1][1][n / 2]) { folded.add_norm(p.epilogue, x); });
+    done = specialised([&](float(&x)[1][1][n / 2]) { folded.template add_norm<false>(p.epilogue, x); });
   else if (mode == Fold::max_of_sums)
     done = specialised([&](float(&x)[1][1][n / 2]) { folded.add_greater(x); });
   int number = done ? p.phase_count : 0;
@@ -123,7 +130,7 @@ __device__ __forceinline__ void run_folded(const ConvParams& p, int variant, con
   for (; number < p.phase_count; ++number) {
     float sums[1][1][n / 2];
     sum_phases<Traits, 1>(p, memory, variant, number, 1, offset, states, sums);
-    fold_phase(p, scale_bias_in<n>(memory.epilogue), sums, folded);
+    fold_phase<Traits::split>(p, scale_bias_in<n>(memory.epilogue), sums, folded);
   }
   folded.end(p.fold);
   finish<E, Centred>(p.after_fold, scale_bias_in<n>(memory.epilogue, 1), p,

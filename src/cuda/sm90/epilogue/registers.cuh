@@ -4,6 +4,7 @@
 
 #include "cuda/sm90/epilogue/gelu.cuh"
 #include "cuda/sm90/epilogue/norm.cuh"
+#include "cuda/sm90/loader/element.cuh"
 
 namespace convt::core::cuda::sm90 {
 
@@ -27,6 +28,12 @@ __device__ void start_epilogue(const RegisterEpilogue& chain, int channels, cons
     for_each_row<joint, m_tiles>([&](int j, int b, int half) { rows.offset[j][b][half] = 0; });
 }
 
+// Kernels of split operands name these as their elements: epilogues are as accurate as float32 is.
+template <class E>
+inline constexpr bool is_precise = std::is_same_v<E, SplitTf32>;
+template <class E>
+using ResultOf = std::conditional_t<is_precise<E>, float, E>;
+
 // 8 columns of a thread's rows.
 template <int joint, int m_tiles>
 using Columns = float[joint][m_tiles][4];
@@ -42,14 +49,19 @@ __device__ void apply_relu(Columns<joint, m_tiles>& x) {
 }
 
 // What follows the norm, except the last scale and bias, for the columns from 8*i on.
-template <int n, int joint, int m_tiles>
+template <bool precise, int n, int joint, int m_tiles>
 __device__ void end_columns(const RegisterEpilogue& chain, const ScaleBiasTable<n>& table, int i,
                             Columns<joint, m_tiles>& x) {
   if (chain.scale_bias[RegisterEpilogue::after_norm].present)
     apply_scale_bias(table.at(RegisterEpilogue::after_norm, i), x);
   if (chain.activation == RegisterEpilogue::gelu) {
 #pragma unroll
-    for (auto& phase : x) apply_gelu<RegisterEpilogue::gelu_degree, 4 * m_tiles>(chain.q, phase[0]);
+    for (auto& phase : x) {
+      if constexpr (precise)
+        apply_precise_gelu<4 * m_tiles>(phase[0]);
+      else
+        apply_gelu<RegisterEpilogue::gelu_degree, 4 * m_tiles>(chain.q, phase[0]);
+    }
   } else if (chain.activation == RegisterEpilogue::relu) {
     apply_relu(x);
   }
@@ -103,7 +115,7 @@ __device__ void end_chain(const RegisterEpilogue& chain, const ScaleBiasTable<n>
   else {
     if (chain.norm != 0) end_norm(rows, sums);
     put_columns([&](int i, Columns<joint, m_tiles>& x) {
-      end_columns(chain, table, i, x);
+      end_columns<is_precise<E>>(chain, table, i, x);
       if (in_pairs || chain.scale_bias[RegisterEpilogue::last].present)
         apply_scale_bias(table.at(RegisterEpilogue::last, i), x);
     });
@@ -150,7 +162,7 @@ __device__ void finish(const RegisterEpilogue& chain, const ScaleBiasTable<n>& t
   Rows<joint, m_tiles> rows;
   start_epilogue(chain, p.out_channels, table, sums, rows);
   if (OfOwnType<WriterAs> || sizeof(E) == sizeof(float) || p.to.dtype != CONVT_F32)
-    finish_as<E, E>(chain, table, p.vectors, writer_as, rows, sums);
+    finish_as<E, ResultOf<E>>(chain, table, p.vectors, writer_as, rows, sums);
   else if constexpr (!OfOwnType<WriterAs>)
     finish_as<E, float>(chain, table, p.vectors, writer_as, rows, sums);
 }

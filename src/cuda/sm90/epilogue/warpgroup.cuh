@@ -77,7 +77,7 @@ __device__ __forceinline__ void run_folded_resident(const ConvParams& p, int var
   if (p.fold.mode == Fold::max_of_sums)
     pool([&](Fragment& x) { folded.add_greater(x); });
   else
-    pool([&](Fragment& x) { folded.add_norm(p.epilogue, x); });
+    pool([&](Fragment& x) { folded.template add_norm<false>(p.epilogue, x); });
   consumer_release_tile(p, memory.shared, states);
   folded.end(p.fold);
   commit_folded<n>(memory, folded.results[0][0], parity);
@@ -109,7 +109,7 @@ __device__ __forceinline__ void fold_nonfinite(const ConvParams& p, ConsumerStat
     offsets = before;
 #pragma unroll
     for (int i = 0; i < n / 2; ++i) folded.results[0][0][i] = results[i];
-    p.fold.mode == Fold::max_of_sums ? folded.add_greater(sums) : folded.add_norm(p.epilogue, sums);
+    p.fold.mode == Fold::max_of_sums ? folded.add_greater(sums) : folded.template add_norm<false>(p.epilogue, sums);
     if (number + 1 == p.phase_count) folded.end(p.fold);
 #pragma unroll
     for (int i = 0; i < n / 2; ++i) results[i] = folded.results[0][0][i];

@@ -351,7 +351,7 @@ void TiledConvolver::prepare_epilogue(const ConvJob& job, const Tile& tile, bool
   }
   if (g_.tf32_as_f16()) undo_scales(job, undo, p);
   prepare_epilogues(job, program_->asked->dtype, volume(program_->convolution.stride), g_.out_channels == g_.columns,
-                    p);
+                    g_.splits(), p);
 }
 
 void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {

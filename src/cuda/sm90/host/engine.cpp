@@ -43,10 +43,10 @@ Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::D
   const bool pairs = geometry.taps[2].stride >= 2;
   const bool paired = has_columns(configs::paired, geometry.columns) &&
                       !(geometry.keeps && !has_room(configs::paired, geometry.columns));
-  const Config& plain = !pairs              ? configs::single
-                        : geometry.splits() ? configs::split_paired
-                        : paired            ? configs::paired
-                                            : configs::k_heavy;
+  const Config& plain = geometry.splits() ? (pairs ? configs::split_paired : configs::split_single)
+                        : !pairs          ? configs::single
+                        : paired          ? configs::paired
+                                          : configs::k_heavy;
   Tiling tiling;
   tiling.choice = {.geometry = geometry,
                    .preferred = {},

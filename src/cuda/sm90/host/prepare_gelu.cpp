@@ -21,11 +21,11 @@ GeluFit fit_of(const RegisterEpilogue& chain) {
 
 }  // namespace
 
-void prepare_gelu(RegisterEpilogue& chain, convt_dtype dtype, bool of_norms, bool ends) {
+void prepare_gelu(RegisterEpilogue& chain, convt_dtype dtype, bool of_norms, bool ends, bool precise) {
   if (chain.activation != RegisterEpilogue::gelu) return;
   RegisterEpilogue::ScaleBias &after = chain.scale_bias[RegisterEpilogue::after_norm],
                               &last = chain.scale_bias[RegisterEpilogue::last];
-  const float factor = factor_after_gelu(last), given = 0.5f * factor;
+  const float factor = precise ? 1 : factor_after_gelu(last), given = 0.5f * factor;
   if (factor == last.a_times && last.a == nullptr) last = {};
   const bool of_norm = chain.norm != 0 && !after.present;
   if (of_norm) {
@@ -36,7 +36,7 @@ void prepare_gelu(RegisterEpilogue& chain, convt_dtype dtype, bool of_norms, boo
     line.a_times *= given;
     line.b_times *= given;
   }
-  if ((of_norm || (of_norms && !after.present)) && ends && !last.present)
+  if ((of_norm || (of_norms && !after.present)) && ends && !last.present && !precise)
     chain.activation = RegisterEpilogue::gelu_of_norm;
   const GeluFit fit = dtype == CONVT_F32   ? fit_of<float>(chain)
                       : dtype == CONVT_F16 ? fit_of<convt_f16>(chain)

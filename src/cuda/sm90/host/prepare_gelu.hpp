@@ -8,6 +8,6 @@ namespace convt::core::cuda::sm90 {
 
 // Halves GELU's argument and includes the factor after it, in the last multiplication before GELU or in an added one.
 // of_norms: the chain begins with means of norms. ends: only rounding to the tensors' dtype follows.
-void prepare_gelu(RegisterEpilogue& chain, convt_dtype dtype, bool of_norms, bool ends);
+void prepare_gelu(RegisterEpilogue& chain, convt_dtype dtype, bool of_norms, bool ends, bool precise);
 
 }  // namespace convt::core::cuda::sm90

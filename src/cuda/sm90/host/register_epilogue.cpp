@@ -108,7 +108,8 @@ void undo_scales(const ConvJob& job, const float* undo, ConvParams& p) {
   if (undo == nullptr) line.a_times /= common_scale;
 }
 
-void prepare_epilogues(const ConvJob& job, convt_dtype dtype, std::int64_t phases, bool whole, ConvParams& p) {
+void prepare_epilogues(const ConvJob& job, convt_dtype dtype, std::int64_t phases, bool whole, bool precise,
+                       ConvParams& p) {
   const bool ends = job.to.dtype == dtype;
   bool of_norms = false;
   RegisterEpilogue::ScaleBias& first_after = p.after_fold.scale_bias[RegisterEpilogue::before_norm];
@@ -125,8 +126,8 @@ void prepare_epilogues(const ConvJob& job, convt_dtype dtype, std::int64_t phase
       first_after.a_times /= static_cast<float>(phases);
     }
   }
-  prepare_gelu(p.epilogue, dtype, false, job.pool == nullptr && ends);
-  prepare_gelu(p.after_fold, dtype, of_norms, ends);
+  prepare_gelu(p.epilogue, dtype, false, job.pool == nullptr && ends, precise);
+  prepare_gelu(p.after_fold, dtype, of_norms, ends, precise);
   // The norm's own multiplication includes the factor.
   const float factor = std::abs(first_after.a_times);
   if (p.fold.mode == Fold::sum_of_norm && first_after.a == nullptr && factor >= 0x1p-16f && factor <= 0x1p16f)

@@ -40,6 +40,7 @@ bool are_short(std::span<const Step> steps);
 // Whether the chain is a register epilogue, and which.
 bool match_epilogue(const Chain& chain, int channels, RegisterEpilogue& to);
 // Prepares the fold and the epilogues before and after it. whole: all columns are channels.
-void prepare_epilogues(const ConvJob& job, convt_dtype dtype, std::int64_t phases, bool whole, ConvParams& p);
+void prepare_epilogues(const ConvJob& job, convt_dtype dtype, std::int64_t phases, bool whole, bool precise,
+                       ConvParams& p);
 
 }  // namespace convt::core::cuda::sm90

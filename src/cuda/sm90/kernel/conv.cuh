@@ -39,7 +39,7 @@ __device__ __forceinline__ void run_phases(const ConvParams& p, int variant, con
     else if constexpr (Traits::programmed)
       Traits::Epilogue::template finish_phases<Traits>(p, memory, c, sums);
     else
-      finish<typename Traits::Element, Shifted>(
+      finish<PlainInput<Traits>, Traits::template Rows>(
           p.epilogue, scale_bias_in<n>(memory.epilogue), p,
           typename Traits::StorePolicy::template Results<Traits>{p, memory, c.bits, c.result}, sums);
     number += count;

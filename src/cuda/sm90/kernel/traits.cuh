@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "cuda/sm90/config/config.hpp"
+#include "cuda/sm90/epilogue/norm.cuh"
 #include "cuda/sm90/epilogue/strip.cuh"
 #include "cuda/sm90/epilogue/warpgroup.cuh"
 #include "cuda/sm90/loader/element.cuh"
@@ -46,6 +47,9 @@ struct KernelTraits {
   static constexpr bool splits = which.splits(), rotates = which.scheduler == Scheduler::rotated;
   static constexpr bool in_strip = which.store == Store::strip;
   static constexpr bool hands_over = which.store == Store::handed_over;
+  // Norms over channels take one pass where that suffices, or always two.
+  template <int phases_at_once, int row_tiles>
+  using Rows = std::conditional_t<split, Centred<phases_at_once, row_tiles>, Shifted<phases_at_once, row_tiles>>;
   using StorePolicy = typename StoreOf<which.store>::Policy;
 };
 

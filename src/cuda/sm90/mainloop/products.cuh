@@ -2,33 +2,10 @@
 // A warpgroup's matrix products: the taps of one phase, from a halo tile and weights that are resident or streamed.
 #pragma once
 
-#include "cuda/sm90/mainloop/taps.cuh"
-#include "cuda/sm90/operand.cuh"
+#include "cuda/sm90/mainloop/split.cuh"
 #include "cuda/sm90/pipeline/pipeline.cuh"
 
 namespace convt::core::cuda::sm90 {
-
-// Undefined sums: they are overwritten, or not used.
-template <int m_tiles, int count>
-__device__ void leave_undefined(float (&sums)[m_tiles][count]) {
-#pragma unroll
-  for (auto& m_tile : sums)
-#pragma unroll
-    for (float& x : m_tile) leave_undefined(x);
-}
-
-// Sums that products overwrite, or are added to.
-template <bool split, int m_tiles, int count>
-__device__ void begin_sums(float (&sums)[m_tiles][count]) {
-  if constexpr (split) {
-#pragma unroll
-    for (auto& m_tile : sums)
-#pragma unroll
-      for (float& x : m_tile) x = 0;
-  } else {
-    leave_undefined(sums);
-  }
-}
 
 // Issues the products of `count` taps as one group, without inner loops, whose ends would close the group.
 // tap_walk.take(): the taps' offsets; offset: of each row tile, in units of 16 bytes; add: 0 if the first product
@@ -57,52 +34,6 @@ __device__ void multiply_taps(const ConvParams& p, const Operand& inputs, const 
   multiply_commit();
 }
 
-// Split operands: x * w is high * high and the two products of a high and a low part; low * low is below the last
-// digit. Matrix instructions truncate sums, so few are summed at a time, the small ones first, and added to `sums` by
-// ordinary additions, which round. They are complete on return. Meanwhile the block's other warpgroup multiplies.
-template <class Traits, int steps, int count, class Taps, int m_tiles = Traits::m_tiles>
-__device__ void multiply_split_taps(const ConvParams& p, const Operand& inputs, const Operand& weights,
-                                    const int (&offset)[m_tiles], Taps& tap_walk, int& tile,
-                                    float (&sums)[m_tiles][Traits::across / 2]) {
-  constexpr int step_units = step_bytes / 16;
-  const int low = p.row_bytes / 32;  // from a high part to its low part, in units of 16 bytes
-  int tap_offset[count];
-  tap_walk.take(tap_offset);
-  float few[m_tiles][Traits::across / 2];
-  leave_undefined(few);
-  const auto add_product = [&](int tap, int k, int i, int input_part, int weight_part, int add) {
-    multiply<Traits::format, Traits::across>(few[i],
-                                             inputs.at(tap_offset[tap] + offset[i] + k * step_units + input_part),
-                                             weights.at(tile + tap * p.tile_units + k * step_units + weight_part), add);
-  };
-  multiply_begin();
-#pragma unroll
-  for (int tap = 0; tap < count; ++tap)
-#pragma unroll
-    for (int k = 0; k < steps; ++k)
-#pragma unroll
-      for (int i = 0; i < m_tiles; ++i) {
-        add_product(tap, k, i, low, 0, tap == 0 && k == 0 ? 0 : 1);
-        add_product(tap, k, i, 0, low, 1);
-      }
-#pragma unroll
-  for (int tap = 0; tap < count; ++tap)
-#pragma unroll
-    for (int k = 0; k < steps; ++k)
-#pragma unroll
-      for (int i = 0; i < m_tiles; ++i) add_product(tap, k, i, 0, 0, 1);
-  multiply_commit();
-  tile += count * p.tile_units;
-  multiply_wait<0>();
-#pragma unroll
-  for (int i = 0; i < m_tiles; ++i)
-#pragma unroll
-    for (int k = 0; k < Traits::across / 2; ++k) {
-      opaque(few[i][k]);  // not read before the wait
-      sums[i][k] += few[i][k];
-    }
-}
-
 // The products of one chunk of channels, from this stage; they are in flight on return. Taps are processed in runs that
 // one stage of weights covers; waits and releases come at the end of a run.
 template <class Traits, int steps, int m_tiles = Traits::m_tiles>
@@ -129,6 +60,10 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
         multiply_taps<Traits, steps, count>(p, inputs, weights, offset, walk, held.weight_tile, held.add, sums);
       held.add = 1;
     };
+    if constexpr (Traits::split && Traits::joint == 1) {
+#pragma unroll 1
+      for (; run >= 4; run -= 4) multiply_some.template operator()<4>();
+    }
 #pragma unroll 1
     for (; run >= 2; run -= 2) multiply_some.template operator()<2>();
     if (run > 0) multiply_some.template operator()<1>();

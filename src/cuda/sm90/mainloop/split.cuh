@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Split operands: float32's products from tf32's.
+//
+// A float is the sum of two tf32 parts, high and low. x * w is high * high and the two products of a high and a low
+// part; low * low is below float32's last digit. Matrix instructions truncate their sums. So only a few products are
+// summed at a time, the small ones first, and ordinary additions, which round, add these to the sums. While one set of
+// few sums is added, the tensor cores work on the other.
+#pragma once
+
+#include "cuda/sm90/mainloop/taps.cuh"
+#include "cuda/sm90/operand.cuh"
+#include "cuda/sm90/pipeline/pipeline.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+// Undefined sums: they are overwritten, or not used.
+template <int m_tiles, int count>
+__device__ void leave_undefined(float (&sums)[m_tiles][count]) {
+#pragma unroll
+  for (auto& m_tile : sums)
+#pragma unroll
+    for (float& x : m_tile) leave_undefined(x);
+}
+
+// Sums that products overwrite; those of split operands are added to.
+template <bool split, int m_tiles, int count>
+__device__ void begin_sums(float (&sums)[m_tiles][count]) {
+  if constexpr (split) {
+#pragma unroll
+    for (auto& m_tile : sums)
+#pragma unroll
+      for (float& x : m_tile) x = 0;
+  } else {
+    leave_undefined(sums);
+  }
+}
+
+// Adds what was summed by matrix instructions that have ended.
+template <int count>
+__device__ void add_few(float (&few)[count], float (&sums)[count]) {
+#pragma unroll
+  for (int k = 0; k < count; ++k) {
+    opaque(few[k]);  // not read before the wait
+    sums[k] += few[k];
+  }
+}
+
+// The products of `count` taps, complete on return: nothing is in flight around a loop, where the compiler could not
+// tell which sums are. They come in groups of at most two taps and one row tile. Two sets of few sums take turns.
+template <class Traits, int steps, int count, class Taps, int m_tiles = Traits::m_tiles>
+__device__ void multiply_split_taps(const ConvParams& p, const Operand& inputs, const Operand& weights,
+                                    const int (&offset)[m_tiles], Taps& taps, int& tile,
+                                    float (&sums)[m_tiles][Traits::across / 2]) {
+  constexpr int step_units = step_bytes / 16, at_once = count < 2 ? count : 2, groups = count / at_once * m_tiles;
+  const int low = p.row_bytes / 32;  // from a high part to its low part, in units of 16 bytes
+  int tap_offset[count];
+  taps.take(tap_offset);
+  float few[2][Traits::across / 2];
+  leave_undefined(few);
+#pragma unroll
+  for (int group = 0; group < groups + 2; ++group) {
+    const int set = group % 2;
+    if (group >= 2) {
+      if (group <= groups)
+        multiply_wait<1>();
+      else
+        multiply_wait<0>();
+      if (group - 2 < groups) add_few(few[set], sums[(group - 2) % m_tiles]);
+    }
+    if (group >= groups) continue;
+    const int first = group / m_tiles * at_once, m_tile = group % m_tiles;
+    const auto multiply_parts = [&](int tap, int k, int input_part, int weight_part, int adds) {
+      multiply<Traits::format, Traits::across>(
+          few[set], inputs.at(tap_offset[tap] + offset[m_tile] + k * step_units + input_part),
+          weights.at(tile + tap * p.tile_units + k * step_units + weight_part), adds);
+    };
+    multiply_begin();
+#pragma unroll
+    for (int tap = first; tap < first + at_once; ++tap)
+#pragma unroll
+      for (int k = 0; k < steps; ++k) {
+        multiply_parts(tap, k, low, 0, tap == first && k == 0 ? 0 : 1);
+        multiply_parts(tap, k, 0, low, 1);
+      }
+#pragma unroll
+    for (int tap = first; tap < first + at_once; ++tap)
+#pragma unroll
+      for (int k = 0; k < steps; ++k) multiply_parts(tap, k, 0, 0, 1);
+    multiply_commit();
+  }
+  tile += count * p.tile_units;
+}
+
+}  // namespace convt::core::cuda::sm90
