@@ -169,7 +169,9 @@ constexpr WarpRoles roles_of(const Config& config, int columns = 64) {
            : columns < 32 ? WarpRoles{2, 2, 128, 88, 1, 48}
                           : WarpRoles{2, 2, 136, 80, 1, 48};
   if (config.operands == Operands::swapped) return {2, 2, 136, 80, 1, 48};
-  if (config.warps == Warps::wide) return {2, 1, 216, 72};
+  // Two row tiles of 64 columns need the most registers, at the cost of producers.
+  if (config.warps == Warps::wide)
+    return config.m_tiles(columns) * columns == 128 ? WarpRoles{2, 1, 216, 72} : WarpRoles{2, 2, 184, 72};
   if (columns == most_columns || config.warps == Warps::k_heavy) return {2, 2, 176, 80};
   if (config.store == Store::handed_over) return {4, 1, 88, 72, 1, 56};
   if (config.phases == Phases::two || config.phases == Phases::folded) return {4, 1, 104, 64};
