@@ -44,22 +44,6 @@ __device__ E* ahead(E* from, std::uint32_t step, std::uint32_t count) {
   return to;
 }
 
-// The same in bytes, for counts that are no constants.
-__device__ inline unsigned char* ahead_by(unsigned char* from, std::uint32_t step, std::uint32_t count) {
-  const auto address = reinterpret_cast<std::uint64_t>(from);
-  unsigned char* to;
-  asm volatile(
-      "{\n.reg .u32 low, high;\n"
-      "mad.lo.cc.u32 low, %3, %4, %1;\n"
-      "madc.hi.u32 high, %3, %4, %2;\n"
-      "mov.b64 %0, {low, high};\n}"
-      : "=l"(to)
-      : "r"(static_cast<std::uint32_t>(address)), "r"(static_cast<std::uint32_t>(address >> 32)), "r"(step),
-        "r"(count));
-  __builtin_assume(__isGlobal(to));
-  return to;
-}
-
 // An undefined value, to be overwritten.
 __device__ inline void leave_undefined(float& value) { asm volatile("" : "=f"(value)); }
 

@@ -4,6 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Hardsigmoid : Pointwise {
+  static constexpr bool light = true;
   static constexpr std::string_view about = "clamp(x + 3, 0, 6) / 6";
   static constexpr std::string_view torch = "F.hardsigmoid(x)";
   static constexpr std::string_view examples = "hardsigmoid";
@@ -11,7 +12,7 @@ struct Hardsigmoid : Pointwise {
 
   template <class V>
   CONVT_FN V apply(V x) const {
-    return minimum(maximum(x + V(3), V(0)), V(6)) / V(6);
+    return minimum(maximum(x + V(3), V(0)), V(6)) * V(1.0 / 6);
   }
 };
 

@@ -177,17 +177,10 @@ constexpr WarpRoles roles_of(const Config& config, int columns = 64) {
   if (config.phases == Phases::two || config.phases == Phases::folded) return {4, 1, 104, 64};
   return {2, 2, 176, 80};
 }
-// The same of kernels of register programs. Their consumers need fewer where nothing is kept beside the accumulators;
-// of 64 columns and floats they do not.
-constexpr WarpRoles program_roles_of(const Config& config, int columns, int element) {
-  return config.is_crowded() && columns == 64 && element == 2 ? WarpRoles{4, 1, 96, 96} : roles_of(config, columns);
-}
 constexpr bool have_registers() {
   for (const ConfigRow& row : config_table)
     for (const int columns : {8, 24, 32, 64, most_columns})
-      if (has_columns(row.config, columns) &&
-          !(has_registers(roles_of(row.config, columns)) && has_registers(program_roles_of(row.config, columns, 2))))
-        return false;
+      if (has_columns(row.config, columns) && !has_registers(roles_of(row.config, columns))) return false;
   return true;
 }
 static_assert(have_registers());
@@ -198,20 +191,18 @@ constexpr int epilogue_warpgroup_bytes(int columns) {
   return (epilogue_warpgroup_roles.warps() - roles_of(configs::folded).warps()) * work_tile_bytes +
          folded_buffers * folded_staged_bytes(columns);
 }
-// Whether kernels of register programs have registers for a whole tensor's elements and their addresses.
-CONVT_FN constexpr bool has_tensor_room(const Config& config, int columns) {
-  if (config.phases == Phases::sliding) return columns < 24;
-  return config.is_single() ? columns < most_columns : columns != 64 || !config.is_crowded();
-}
-// And for what a program keeps aside: statistics, the convolution's own results.
+// Whether kernels of register programs have registers for statistics and the convolution's own results beside the
+// accumulators. Otherwise these are in local memory.
 CONVT_FN constexpr bool has_room(const Config& config, int columns) {
-  return config.is_single() || (has_tensor_room(config, columns) && (!config.is_paired() || columns != 64));
+  if (config.phases == Phases::sliding) return columns < 24;
+  const int accumulators = columns / 2 * config.joint() * config.m_tiles(columns);
+  return accumulators < 64 || (accumulators == 64 && config.is_single());
 }
 // Loads that a producer's thread has in flight.
 CONVT_FN constexpr int loads_of(const WarpRoles& roles) { return roles.producer_registers < 80 ? 16 : 32; }
 // The same of kernels of register programs, some of whose producers have a register too few.
-constexpr int program_loads_of(const Config& config, int columns, int element) {
-  const int all = loads_of(program_roles_of(config, columns, element));
+constexpr int program_loads_of(const Config& config, int columns) {
+  const int all = loads_of(roles_of(config, columns));
   const bool fewer = config.is_crowded() || (config.is_single() && columns == most_columns);
   return fewer && all < 32 ? 8 : fewer && columns == most_columns ? 16 : all;
 }

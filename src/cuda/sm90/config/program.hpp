@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A register program: a chain that runs on the accumulators step by step, whatever its ops. host/make_program.cpp makes
-// it, epilogue/program_steps.cuh runs it. Register epilogues have their own code, which is faster.
+// it, epilogue/program.cuh runs it. Register epilogues have their own code, which is faster.
 //
-// A thread has a few accumulators at hand at a time, so a program runs in passes over all accumulators. A step that
-// mixes channels ends a pass: a norm takes one pass for its mean and one for its variance, and the next pass begins
-// with the normalised values.
+// Choosing an op by its number takes longer than its math on a few values. So a wide step runs on all accumulators of a
+// thread at once. Its code is unrolled for each of them, which only short math can afford; other steps run on a part of
+// the accumulators at a time. A pass is a sequence of wide steps, or of others.
 #pragma once
 
 #include "cuda/chain/params.hpp"
@@ -12,7 +12,7 @@
 namespace convt::core::cuda::sm90 {
 
 struct RegisterProgram {
-  static constexpr int most_steps = 32, most_passes = 16, most_numbers = 4;
+  static constexpr int most_steps = 32, most_numbers = 4;
   // Steps whose per-channel values shared memory holds. Those of further steps are read from global memory.
   static constexpr int most_rows = 3;
 
@@ -25,8 +25,9 @@ struct RegisterProgram {
     with_tensor = 64,
     with_conv = 128,
     folds = 192,     // first statistic
-    deviates = 256,  // second statistic
-    maps = 320,      // the normalised or reduced value
+    deviates = 256,  // second statistic; only its sums by thread, if `scales` follows
+    scales = 320,    // what is left of the second statistic
+    maps = 384,      // the normalised or reduced value
     ops_each = 64,
     norm = 63,  // any norm: their math is the same
   };
@@ -42,15 +43,13 @@ struct RegisterProgram {
     // of the results.
     const void* data[2] = {};
     convt_dtype dtype = CONVT_F32;
-    bool pairs = false;  // pairs of a tensor's elements are aligned
+    int aligned = 1;  // elements of a tensor that can be loaded together: 1, 2 or 4
   };
-  // Steps [first, end) over all accumulators.
+  // Steps [first, end).
   struct Pass {
-    int first = 0, end = 0;
-    int statistic = -1;    // its last step, if that takes a statistic; else -1
-    bool changes = false;  // it changes accumulators
-    bool stores = false;   // it stores results
-    bool one = false;      // after a reduction: there is one channel
+    std::int16_t first = 0, end = 0;
+    bool wide = false;
+    bool one = false;  // after a reduction: there is one channel
   };
   int codes[most_steps + 1] = {};  // of the steps, side by side
   int count = 0;
@@ -58,13 +57,8 @@ struct RegisterProgram {
   int channels = 1;               // after the program
   int rows = 0;                   // of per-channel values in shared memory
   int row_steps[most_rows] = {};  // their steps
-  Pass passes[most_passes];
+  Pass passes[most_steps];
   Step steps[most_steps];
 };
-
-// Row tiles that a program has at hand at a time: registers are few beside 128 accumulators.
-CONVT_FN constexpr int m_tiles_at_hand(int columns, int joint, int m_tiles) {
-  return columns / 2 * joint * m_tiles >= 128 ? 1 : m_tiles;
-}
 
 }  // namespace convt::core::cuda::sm90

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps of a register program that mix channels: norms, softmax, reductions. Four neighbouring threads hold all
-// channels of a row, so statistics are shuffles. `aside` has two floats for every row: the running value and then the
-// first statistic; the second statistic.
+// channels of a row, so statistics are shuffles.
 #pragma once
 
 #include "cuda/sm90/config/params.hpp"
 #include "cuda/sm90/epilogue/real.cuh"
 
 namespace convt::core::cuda::sm90 {
+
+// Two statistics for every row of a thread: part 0's first and second row, part 1's, and so on.
+template <int parts>
+struct RowStatistics {
+  float centre[2 * parts], scale[2 * parts];
+};
 
 template <class Op, std::size_t i>
 inline constexpr auto member_of = std::get<i>(Op::fields()).member;
@@ -50,71 +55,106 @@ __device__ void visit_mixing(int number, const RegisterProgram::Step& step, F&& 
   }
 }
 
-template <class E, class Values, int count>
-__device__ void apply_mixing(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[count],
-                             float (&aside)[count]) {
+// Sums of deviations by thread, over `groups` groups of columns from `first` on.
+template <class E, int groups, class Op, class Values, int parts, int count>
+__device__ void add_deviations(const Op& op, const Values& values, int first, const float (&x)[parts][count],
+                               RowStatistics<parts>& rows) {
   using V = Real<E>;
-  constexpr int each = RegisterProgram::ops_each;
-  const int part = code / each * each;
-  visit_mixing(code % each, step, [&]<class Op>(const Op& op) {
-    if (part == RegisterProgram::folds) {
 #pragma unroll
-      for (int k = 0; k < count; ++k)
-        if (values.is_channel(k % 2)) aside[k / 2 * 2] = op.join(V::of(aside[k / 2 * 2]), V::of(x[k])).x;
-    } else if (part == RegisterProgram::maps) {
+  for (int i = 0; i < groups; ++i)
 #pragma unroll
-      for (int k = 0; k < count; ++k) {
-        const V centre = V::of(aside[k / 2 * 2]), scale = V::of(aside[k / 2 * 2 + 1]);
-        if constexpr (std::derived_from<Op, Reduce>)
-          x[k] = op.result(centre, scale).x;
-        else
-          x[k] = op.map(V::of(x[k]), centre, scale).x;
+    for (int which = 0; which < 2; ++which)
+      if (values.is_channel(first + i, which)) {
+#pragma unroll
+        for (int r = 0; r < 2 * parts; ++r)
+          rows.scale[r] += op.deviation(V::of(x[r / 2][4 * i + r % 2 * 2 + which]), V::of(rows.centre[r])).x;
       }
-    } else if constexpr (Op::two_pass) {
+}
+// The second statistic, from the sums of all four threads.
+template <class E, class Op, int parts>
+__device__ void find_scales(const Op& op, int channels, RowStatistics<parts>& rows) {
+  using V = Real<E>;
+#pragma unroll  // all rows step by step: a shuffle's latency is what the others take
+  for (int lanes = 1; lanes <= 2; lanes *= 2)
 #pragma unroll
-      for (int k = 0; k < count; ++k)
-        if (values.is_channel(k % 2)) aside[k / 2 * 2 + 1] += op.deviation(V::of(x[k]), V::of(aside[k / 2 * 2])).x;
-    }
-  });
+    for (float& own : rows.scale) own += __shfl_xor_sync(~0U, own, lanes);
+#pragma unroll
+  for (float& own : rows.scale) own = op.scale(V::of(own), V::of(static_cast<float>(channels))).x;
+}
+// The first statistic, over all columns.
+template <class E, class Op, class Values, int parts, int count>
+__device__ void find_centres(const Op& op, const Values& values, const float (&x)[parts][count],
+                             RowStatistics<parts>& rows) {
+  using V = Real<E>;
+#pragma unroll
+  for (float& own : rows.centre) own = op.template start<V>().x;
+#pragma unroll
+  for (int i = 0; i < count / 4; ++i)
+#pragma unroll
+    for (int which = 0; which < 2; ++which)
+      if (values.is_channel(i, which)) {
+#pragma unroll
+        for (int r = 0; r < 2 * parts; ++r)
+          rows.centre[r] = op.join(V::of(rows.centre[r]), V::of(x[r / 2][4 * i + r % 2 * 2 + which])).x;
+      }
+#pragma unroll
+  for (int lanes = 1; lanes <= 2; lanes *= 2)
+#pragma unroll
+    for (float& own : rows.centre) own = op.join(V::of(own), V::of(__shfl_xor_sync(~0U, own, lanes))).x;
+#pragma unroll
+  for (int r = 0; r < 2 * parts; ++r) {
+    rows.centre[r] = op.centre(V::of(rows.centre[r]), V::of(static_cast<float>(values.p.out_channels))).x;
+    rows.scale[r] = 0;
+  }
+}
+template <class E, int groups, class Op, int parts, int count>
+__device__ void map_values(const Op& op, const RowStatistics<parts>& rows, float (&x)[parts][count]) {
+  using V = Real<E>;
+#pragma unroll
+  for (int k = 0; k < parts * groups * 4; ++k) {
+    float& v = x[k % parts][k / parts];
+    const int r = k % parts * 2 + k / parts / 2 % 2;
+    const V centre = V::of(rows.centre[r]), scale = V::of(rows.scale[r]);
+    if constexpr (std::derived_from<Op, Reduce>)
+      v = op.result(centre, scale).x;
+    else
+      v = op.map(V::of(v), centre, scale).x;
+  }
 }
 
-// Called before the pass that takes a statistic, and after it.
-template <class E, int count>
-__device__ void begin_statistic(const RegisterProgram::Step& step, float (&aside)[count]) {
-  const bool folds = step.code < RegisterProgram::deviates;
-  visit_mixing(step.code % RegisterProgram::ops_each, step, [&](const auto& op) {
-#pragma unroll
-    for (int r = 0; r < count / 2; ++r) {
-      if (folds) aside[2 * r] = op.template start<Real<E>>().x;
-      aside[2 * r + 1] = 0;
+// A mixing step on all accumulators. Of ops that are not light, only the statistics that all threads share. kept: may be
+// in memory.
+template <class E, class Values, int parts, int count>
+__device__ void mix_wide(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[parts][count],
+                         RowStatistics<parts>& kept) {
+  constexpr int each = RegisterProgram::ops_each;
+  const int part = code / each * each, channels = values.p.out_channels;
+  RowStatistics<parts> rows = kept;
+  visit_mixing(code % each, step, [&]<class Op>(const Op& op) {
+    if (part == RegisterProgram::folds) return find_centres<E>(op, values, x, rows);
+    if constexpr (Light<Op>) {
+      if (part == RegisterProgram::maps) return map_values<E, count / 4>(op, rows, x);
+      add_deviations<E, count / 4>(op, values, 0, x, rows);
     }
+    if constexpr (Op::two_pass) find_scales<E>(op, channels, rows);
   });
+  kept = rows;
 }
-template <class E, int count>
-__device__ void end_statistic(const RegisterProgram::Step& step, int channels, float (&aside)[count]) {
-  using V = Real<E>;
-  const bool folds = step.code < RegisterProgram::deviates;
-  const V all = V::of(static_cast<float>(channels));
-  visit_mixing(step.code % RegisterProgram::ops_each, step, [&]<class Op>(const Op& op) {
-#pragma unroll
-    for (int lanes = 1; lanes <= 2; lanes *= 2)
-#pragma unroll
-      for (int r = 0; r < count / 2; ++r) {
-        const float own = folds ? aside[2 * r] : aside[2 * r + 1];
-        const float other = __shfl_xor_sync(~0U, own, lanes);
-        if (folds)
-          aside[2 * r] = op.join(V::of(own), V::of(other)).x;
-        else
-          aside[2 * r + 1] = own + other;
-      }
-#pragma unroll
-    for (int r = 0; r < count / 2; ++r) {
-      if (folds) aside[2 * r] = op.centre(V::of(aside[2 * r]), all).x;
-      if constexpr (Op::two_pass) {
-        if (!folds) aside[2 * r + 1] = op.scale(V::of(aside[2 * r + 1]), all).x;
-      }
+// The others', on the groups of columns at hand.
+template <class E, int groups, class Values, int parts, int count>
+__device__ void mix_some(const Values& values, int first, int code, const RegisterProgram::Step& step,
+                         float (&x)[parts][count], RowStatistics<parts>& kept) {
+  constexpr int each = RegisterProgram::ops_each;
+  RowStatistics<parts> rows = kept;
+  visit_mixing(code % each, step, [&]<class Op>(const Op& op) {
+    if constexpr (!Light<Op>) {
+      if (code >= RegisterProgram::maps)
+        map_values<E, groups>(op, rows, x);
+      else if constexpr (Op::two_pass)
+        add_deviations<E, groups>(op, values, first, x, rows);
     }
   });
+  kept = rows;
 }
 
 }  // namespace convt::core::cuda::sm90

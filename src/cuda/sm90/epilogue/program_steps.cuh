@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs steps of a register program on a few accumulators at a time. The op of a step is chosen once for all of them, by
-// a uniform branch. Accumulators cannot be indexed, so take_values() moves a few of them to fixed registers: a kernel
-// has the code of each op once.
+// Steps of a register program, on all accumulators of a thread or on some groups of 8 columns. The op of a step is
+// chosen once for all of them, by a uniform branch.
 //
-// `values` describes the accumulators at hand (epilogue/program_values.cuh). `aside` has as many floats: the
-// convolution's own results, or two statistics of each row (epilogue/program_mix.cuh).
+// x has the accumulators of each part: a row tile of a phase. Those at hand come first, four of each group. `values`
+// describes them (epilogue/program_values.cuh).
 #pragma once
 
 #include "cuda/chain/ops.cuh"
@@ -56,64 +55,97 @@ __device__ void fill_channel_values(const ConvParams& p, int band, int& filled, 
   sync_some<barrier, threads>();
 }
 
-// Per-channel values of both channels that a thread's accumulators at hand belong to.
+// Per-channel values of the two channels that a thread has in a group.
 struct TwoChannels {
   float2 of[2];
 };
 
+// Of a wide step: in shared memory, or a number.
 template <class Values>
-__device__ TwoChannels both_channels(const Values& values, const RegisterProgram::Step& step) {
-  if (step.row >= 0) return values.in_row(step.row);
+__device__ TwoChannels near_channels(const Values& values, const RegisterProgram::Step& step, int group) {
+  if (step.row >= 0) return values.in_row(step.row, group);
+  const float2 number{step.numbers[0], 0};
+  return {{number, number}};
+}
+template <class Values>
+__device__ TwoChannels both_channels(const Values& values, const RegisterProgram::Step& step, int group) {
+  if (step.row >= 0) return values.in_row(step.row, group);
   TwoChannels both;
 #pragma unroll
   for (int which = 0; which < 2; ++which)
-    both.of[which] = channel_values(step, min(values.channel(which), step.channels - 1));
+    both.of[which] = channel_values(step, min(values.channel(group, which), step.channels - 1));
   return both;
 }
 
+// f(group, value, its index of four) for the groups at hand.
+template <int groups, int parts, int count, class F>
+__device__ void for_values(float (&x)[parts][count], F&& f) {
+#pragma unroll
+  for (int i = 0; i < groups; ++i)
+#pragma unroll
+    for (int k = 0; k < parts * 4; ++k) f(i, x[k / 4][4 * i + k % 4], k % 4);
+}
+// x = a*x + b. channels(i): a and b in group i.
+template <int groups, class Values, int parts, int count, class Channels>
+__device__ void apply_lines(float (&x)[parts][count], const Channels& channels) {
+#pragma unroll
+  for (int i = 0; i < groups; ++i) {
+    const TwoChannels both = channels(i);
+#pragma unroll
+    for (int k = 0; k < parts * 4; ++k) {
+      const float2& own = both.of[Values::channel_of(k % 4)];
+      float& v = x[k / 4][4 * i + k % 4];
+      v = fmaf(own.x, v, own.y);
+    }
+  }
+}
+template <int groups, int parts, int count>
+__device__ void apply_line(const RegisterProgram::Step& step, float (&x)[parts][count]) {
+  const float a = step.numbers[0], b = step.numbers[1];
+  for_values<groups>(x, [&](int, float& v, int) { v = fmaf(a, v, b); });
+}
 // An op that sees one value, or that and one value per channel.
-template <class E, class Op, class Values, int count>
-__device__ void apply_op(const Values& values, const RegisterProgram::Step& step, float (&x)[count]) {
+template <class E, class Op, int groups, class Values, int parts, int count, class Channels>
+__device__ void apply_op(const RegisterProgram::Step& step, float (&x)[parts][count], const Channels& channels) {
   using V = Real<E>;
   if constexpr (std::derived_from<Op, Pointwise>) {
     const Op op = op_of<Op>(step);
-#pragma unroll
-    for (float& v : x) v = op.apply(V::of(v)).x;
+    for_values<groups>(x, [&](int, float& v, int) { v = op.apply(V::of(v)).x; });
   } else if constexpr (std::derived_from<Op, Combine> && !LinearCombine<Op>) {
     const Op& op = *reinterpret_cast<const Op*>(step.params.bytes);
-    const TwoChannels other = both_channels(values, step);
 #pragma unroll
-    for (int k = 0; k < count; ++k) x[k] = op.apply(V::of(x[k]), V::of(other.of[Values::channel_of(k)].x)).x;
+    for (int i = 0; i < groups; ++i) {
+      const TwoChannels other = channels(i);
+#pragma unroll
+      for (int k = 0; k < parts * 4; ++k) {
+        float& v = x[k / 4][4 * i + k % 4];
+        v = op.apply(V::of(v), V::of(other.of[Values::channel_of(k % 4)].x)).x;
+      }
+    }
   }
 }
-template <class E, class Values, int count>
-__device__ void apply_alone(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[count],
-                            float (&aside)[count]) {
+
+// A wide step.
+template <class E, class Values, int parts, int count>
+__device__ void apply_wide(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[parts][count],
+                           RowStatistics<parts>& rows) {
+  constexpr int groups = count / 4;
+  const auto channels = [&](int i) { return near_channels(values, step, i); };
+  if (Values::mixes && code >= RegisterProgram::folds) {
+    if constexpr (Values::mixes) mix_wide<E>(values, code, step, x, rows);
+    return;
+  }
   switch (code) {
-    case RegisterProgram::keep:
-      if constexpr (Values::has_aside) {
-#pragma unroll
-        for (int k = 0; k < count; ++k) aside[k] = x[k];
-      }
+    case RegisterProgram::scale_bias_by_number:
+      apply_line<groups>(step, x);
       break;
-    case RegisterProgram::scale_bias_by_number: {
-      const float a = step.numbers[0], b = step.numbers[1];
-#pragma unroll
-      for (float& v : x) v = fmaf(a, v, b);
+    case RegisterProgram::scale_bias:
+      apply_lines<groups, Values>(x, channels);
       break;
-    }
-    case RegisterProgram::scale_bias: {
-      const TwoChannels both = both_channels(values, step);
-#pragma unroll
-      for (int k = 0; k < count; ++k) {
-        const float2& own = both.of[Values::channel_of(k)];
-        x[k] = fmaf(own.x, x[k], own.y);
-      }
-      break;
-    }
-#define CONVT_OP(name, Type)                              \
-  case static_cast<int>(OpNumber::name):                  \
-    apply_op<E, ops_in_registers::Type>(values, step, x); \
+#define CONVT_OP(name, Type)                                                     \
+  case static_cast<int>(OpNumber::name):                                         \
+    if constexpr (Light<ops_in_registers::Type>)                                 \
+      apply_op<E, ops_in_registers::Type, groups, Values>(step, x, channels);    \
     break;
 #include "epilogue/ops.def"
 #undef CONVT_OP
@@ -121,13 +153,17 @@ __device__ void apply_alone(const Values& values, int code, const RegisterProgra
 }
 
 // Ops with another value for each element.
-template <class E, int count>
-__device__ void apply_both(int op, const RegisterProgram::Step& step, float (&x)[count], const float (&other)[count]) {
+template <class E, int groups, int parts, int count>
+__device__ void apply_both(int op, const RegisterProgram::Step& step, float (&x)[parts][count],
+                           const float (&other)[parts][4 * groups]) {
   const auto apply = [&]<class Op>() {
     if constexpr (std::derived_from<Op, Combine>) {
       const Op& math = *reinterpret_cast<const Op*>(step.params.bytes);
 #pragma unroll
-      for (int k = 0; k < count; ++k) x[k] = math.apply(Real<E>::of(x[k]), Real<E>::of(other[k])).x;
+      for (int k = 0; k < parts * groups * 4; ++k) {
+        float& v = x[k % parts][k / parts];
+        v = math.apply(Real<E>::of(v), Real<E>::of(other[k % parts][k / parts])).x;
+      }
     }
   };
   switch (op) {
@@ -139,83 +175,45 @@ __device__ void apply_both(int op, const RegisterProgram::Step& step, float (&x)
 #undef CONVT_OP
   }
 }
-
-template <class E, class Values, int count>
-__device__ void apply_step(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[count],
-                           float (&aside)[count]) {
-  if (code < RegisterProgram::with_tensor) {
-    apply_alone<E>(values, code, step, x, aside);
-  } else if (code < RegisterProgram::folds) {
-    float other[count];
-    if (!Values::has_aside || code < RegisterProgram::with_conv) {
-      values.template load_others<E>(step, other);
+// Any step but statistics that all threads share, on some groups from `first` on. aside: the convolution's own results.
+template <class E, int groups, class Values, int parts, int count>
+__device__ void apply_some(const Values& values, int first, int code, const RegisterProgram::Step& step,
+                           float (&x)[parts][count], RowStatistics<parts>& rows, float (&aside)[parts][4 * groups]) {
+  if (code >= RegisterProgram::folds) {
+    if constexpr (Values::mixes) mix_some<E, groups>(values, first, code, step, x, rows);
+    return;
+  }
+  if (code >= RegisterProgram::with_tensor) {
+    float other[parts][4 * groups];
+    if (code < RegisterProgram::with_conv) {
+      values.template load_others<E, groups>(step, first, other);
     } else {
+      if constexpr (!Values::has_room) keep_in_memory(aside);
 #pragma unroll
-      for (int k = 0; k < count; ++k) other[k] = aside[k];
+      for (int k = 0; k < parts * groups * 4; ++k) other[k % parts][k / parts] = aside[k % parts][k / parts];
     }
-    apply_both<E>(code % RegisterProgram::ops_each, step, x, other);
-  } else if constexpr (Values::mixes) {
-    apply_mixing<E>(values, code, step, x, aside);
+    return apply_both<E, groups>(code % RegisterProgram::ops_each, step, x, other);
   }
-}
-
-// Steps [first, end). Results are of type E.
-template <class E, class Values, int count>
-__device__ void run_steps(const Values& values, int first, int end, float (&x)[count], float (&aside)[count]) {
-  const RegisterProgram& program = values.p.program;
-  int next = program.codes[first];  // which is loaded while the step before it runs
-#pragma unroll 1
-  for (int s = first; s < end; ++s) {
-    const int code = next;
-    next = program.codes[s + 1];
-    apply_step<E>(values, code, program.steps[s], x, aside);
-  }
-}
-
-// f<i>() for the i that `number` is, one of `all`.
-template <int all, class F>
-__device__ void with_number(int number, F&& f) {
-  static_assert(all <= 32);
-  const auto call = [&]<int own>() {
-    if constexpr (own < all)
-      f.template operator()<own>();
-    else
-      __builtin_unreachable();
-  };
-  switch (number) {
-#define CONVT_NUMBER(own)            \
-  case own:                          \
-    call.template operator()<own>(); \
+  const auto channels = [&](int i) { return both_channels(values, step, first + i); };
+  switch (code) {
+    case RegisterProgram::keep:
+#pragma unroll
+      for (int k = 0; k < parts * groups * 4; ++k) aside[k % parts][k / parts] = x[k % parts][k / parts];
+      if constexpr (!Values::has_room) keep_in_memory(aside);
+      break;
+    case RegisterProgram::scale_bias_by_number:
+      apply_line<groups>(step, x);
+      break;
+    case RegisterProgram::scale_bias:
+      apply_lines<groups, Values>(x, channels);
+      break;
+#define CONVT_OP(name, Type)                                                \
+  case static_cast<int>(OpNumber::name):                                    \
+    apply_op<E, ops_in_registers::Type, groups, Values>(step, x, channels); \
     break;
-#define CONVT_NUMBERS(own) CONVT_NUMBER(own) CONVT_NUMBER(own + 1) CONVT_NUMBER(own + 2) CONVT_NUMBER(own + 3)
-    CONVT_NUMBERS(0)
-    CONVT_NUMBERS(4)
-    CONVT_NUMBERS(8)
-    CONVT_NUMBERS(12)
-    CONVT_NUMBERS(16)
-    CONVT_NUMBERS(20)
-    CONVT_NUMBERS(24)
-    CONVT_NUMBERS(28)
-#undef CONVT_NUMBERS
-#undef CONVT_NUMBER
-    default:
-      __builtin_unreachable();  // else old register contents are preserved for it
+#include "epilogue/ops.def"
+#undef CONVT_OP
   }
-}
-// Moves the accumulators [each * number, each * (number + 1)) of every part to x, and back.
-template <int each, int parts, int all>
-__device__ void take_values(const float (&sums)[parts][all], int number, float (&x)[parts * each]) {
-  with_number<all / each>(number, [&]<int own>() {
-#pragma unroll
-    for (int k = 0; k < parts * each; ++k) x[k] = sums[k / each][own * each + k % each];
-  });
-}
-template <int each, int parts, int all>
-__device__ void put_values(const float (&x)[parts * each], int number, float (&sums)[parts][all]) {
-  with_number<all / each>(number, [&]<int own>() {
-#pragma unroll
-    for (int k = 0; k < parts * each; ++k) sums[k / each][own * each + k % each] = x[k];
-  });
 }
 
 }  // namespace convt::core::cuda::sm90

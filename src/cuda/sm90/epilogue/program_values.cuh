@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Describes the accumulators that a register program has at hand: their channels, and the elements of whole-tensor
-// operands that belong to them. Such tensors have the layout of the results, so that offsets are the same.
+// Describes the accumulators that a register program runs on: their channels, and the elements of whole-tensor operands
+// that belong to them. Such tensors have the layout of the results, so that offsets are the same.
 #pragma once
 
 #include "cuda/sm90/config/config.hpp"
@@ -9,13 +9,9 @@
 
 namespace convt::core::cuda::sm90 {
 
-template <class T>
-__device__ float load_value(const unsigned char* from) {
-  return to_real(*reinterpret_cast<const T*>(from));
-}
 // Two neighbours.
 template <class T>
-__device__ float2 load_two(const unsigned char* from) {
+__device__ float2 load_two(const T* from) {
   if constexpr (sizeof(T) == sizeof(float)) {
     return *reinterpret_cast<const float2*>(from);
   } else {
@@ -24,96 +20,114 @@ __device__ float2 load_two(const unsigned char* from) {
   }
 }
 
-// Accumulators of 8 columns: value k belongs to the first of two channels if k is even.
+// Of `groups` groups of values in each part: how many a program has at hand at a time, in steps that are not wide. A
+// step's code is as long as they are many, and a kernel has that of all ops.
+CONVT_FN constexpr int groups_at_hand(int groups, int parts) {
+  constexpr int most_values = 24;
+  int most = 1;
+  for (int c = 1; c <= groups; ++c)
+    if (groups % c == 0 && c * parts * 4 <= most_values) most = c;
+  return most;
+}
+
+// Accumulators by groups of 8 columns: value k of four belongs to the first of two channels if k is even.
 template <int n>
 struct ColumnValues {
-  static constexpr bool has_aside = true;  // whether there are registers for `aside`
-  static constexpr bool mixes = true;      // four threads have all channels of a row
+  static constexpr bool mixes = true;  // four threads have all channels of a row
   const ConvParams& p;
   const Memory& memory;
-  int group;  // of 8 columns
 
   __device__ static constexpr int channel_of(int k) { return k % 2; }
-  __device__ TwoChannels in_row(int row) const {
+  __device__ TwoChannels in_row(int row, int group) const {
     const float4 both = scale_bias_in<n>(memory.epilogue).at(row, group);
     return {{{both.x, both.y}, {both.z, both.w}}};
   }
-  __device__ int column() const {
+  __device__ int column(int group) const {
     int thread = threadIdx.x;
     opaque(thread);  // recomputed, to save registers
     return Fragment<n>::column(group, thread);
   }
-  __device__ int channel(int which) const { return memory.work()->band * n + column() + which; }
-  __device__ bool is_channel(int which) const { return column() + which < p.out_channels; }
+  __device__ int channel(int group, int which) const { return memory.work()->band * n + column(group) + which; }
+  __device__ bool is_channel(int group, int which) const { return column(group) + which < p.out_channels; }
+  // Whether it has channels.
+  __device__ bool has_group(int group) const {
+    return 8 * group < (p.bands == 1 ? p.out_channels : p.out_channels - uniform(memory.work()->band) * n);
+  }
 };
 
-// Of one phase, or of two neighbours along w, for some row tiles from the first on. distance: from the first phase's
-// outputs to this one's.
+// Of one phase, or of two neighbours along w: the row tiles of the first phase, then those of the second. distance: from
+// the first phase's outputs to this one's.
 template <class Traits>
 struct PhaseValues : ColumnValues<Traits::columns> {
   static constexpr int n = Traits::columns;
   using ColumnValues<n>::p;
   using ColumnValues<n>::memory;
-  using ColumnValues<n>::group;
-  static constexpr int joint = Traits::joint, m_tiles = Traits::m_tiles, at_hand = m_tiles_at_hand(n, joint, m_tiles);
+  static constexpr int joint = Traits::joint, m_tiles = Traits::m_tiles;
   static constexpr bool duplicated = Traits::duplicated;
-  static constexpr bool has_aside = has_room(Traits::config, n), mixes = has_aside;
+  static constexpr bool has_room = sm90::has_room(Traits::config, n);
   const int& phase;
   const std::int64_t& distance;
-  int first_m_tile;
 
-  __device__ PhaseValues(const ConvParams& params, const Memory& own, int columns, const Phase& c, int first)
-      : ColumnValues<n>{params, own, columns}, phase(c.bits), distance(c.result), first_m_tile(first) {}
+  __device__ PhaseValues(const ConvParams& params, const Memory& own, const Phase& c)
+      : ColumnValues<n>{params, own}, phase(c.bits), distance(c.result) {}
 
-  template <class E, int count>
-  __device__ void load_others(const RegisterProgram::Step& step, float (&other)[count]) const {
-    static_assert(count == joint * at_hand * 4);
-    if constexpr (!has_tensor_room(Traits::config, n)) return;
+  template <class E, int groups>
+  __device__ void load_others(const RegisterProgram::Step& step, int first,
+                              float (&other)[joint * m_tiles][4 * groups]) const {
     if (sizeof(E) == sizeof(float) || step.dtype == CONVT_F32)
-      load_all<float>(step, other);
+      load_all<float, groups>(step, first, other);
     else
-      load_all<E>(step, other);
+      load_all<E, groups>(step, first, other);
   }
 
  private:
-  template <class T, int count>
-  __device__ void load_all(const RegisterProgram::Step& step, float (&other)[count]) const {
-    constexpr int apart = duplicated ? 2 : 1;  // neighbouring threads' positions
-    const int thread = memory.consumer(), row = Fragment<n>::row(0, thread),
-              column = Fragment<n>::column(group, thread);
-    const int left = step.channels - memory.work()->band * n - column;
+  template <class T, int groups>
+  __device__ void load_all(const RegisterProgram::Step& step, int group,
+                           float (&other)[joint * m_tiles][4 * groups]) const {
+    int thread = threadIdx.x;
+    opaque(thread);
+    const int left = step.channels - memory.work()->band * n - Fragment<n>::column(group, thread);
+    const bool whole = joint == 2 && p.paired && step.aligned >= 2;
+    const auto next_channel = static_cast<std::uint32_t>(p.results.channel);
 #pragma unroll
-    for (int b = 0; b < at_hand; ++b) {
-      const int m_tile = thread / group_threads * m_tiles + first_m_tile + b;
-      std::int64_t first = memory.work()->result + distance + p.results.m_tile[m_tile];
-      first += static_cast<std::int64_t>(row / 8 / apart) * p.results.group + row % 8 * apart * p.results.position +
-               static_cast<std::int64_t>(column) * p.results.channel;
-      const auto* from = static_cast<const unsigned char*>(step.data[0]) + first * static_cast<int>(sizeof(T));
-      const int missing = missing_of(first_m_tile + b), next = missing + phase_bits(0, 0, 1);
+    for (int b = 0; b < m_tiles; ++b) {
+      const T* from = static_cast<const T*>(step.data[0]) + (offset_of(b) + memory.work()->result + distance);
+      from += static_cast<std::int64_t>(8 * group) * next_channel;
+      const int missing = missing_of(b), next = missing + phase_bits(0, 0, 1);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         constexpr int outside = Missing::outside;
         const bool valid = (missing & outside << half * Missing::row_bits) == 0;
         const bool both = (next & outside << half * Missing::row_bits) == 0;
 #pragma unroll
-        for (int which = 0; which < 2; ++which) {
-          const int k = b * 4 + half * 2 + which;
-          const bool own = valid && which < left;
-          const unsigned char* const at = from + which * std::int64_t{p.results.channel} * static_cast<int>(sizeof(T));
-          float2 pair{0, 0};
-          if (joint == 2 && p.paired && step.pairs) {
-            if (own) pair = load_two<T>(at);
-          } else {
-            if (own) pair.x = load_value<T>(at);
-            if (joint == 2 && own && both)
-              pair.y = load_value<T>(at + std::int64_t{p.results.neighbour} * static_cast<int>(sizeof(T)));
+        for (int k = 0; k < 2 * groups; ++k) {
+          const int column = k / 2 * 8 + k % 2, at = k / 2 * 4 + half * 2 + k % 2;
+          const T* const own = ahead(from, next_channel, column);
+          float2 pair;
+          leave_undefined(pair.x);
+          leave_undefined(pair.y);
+          if (valid && column < left) {
+            if (whole) {
+              pair = load_two<T>(own);
+            } else {
+              pair.x = to_real(*own);
+              if (joint == 2 && both) pair.y = to_real(*ahead(own, p.results.neighbour, 1));
+            }
           }
-          other[k] = pair.x;
-          if constexpr (joint == 2) other[at_hand * 4 + k] = pair.y;
+          other[b][at] = pair.x;
+          if constexpr (joint == 2) other[m_tiles + b][at] = pair.y;
         }
-        from += (duplicated ? p.results.position : std::int64_t{p.results.group}) * static_cast<int>(sizeof(T));
+        from += duplicated ? p.results.position : p.results.group;
       }
     }
+  }
+  // From a tile's first output to the thread's first one of row tile b, in elements.
+  __device__ std::int64_t offset_of(int b) const {
+    if constexpr (Traits::config.store != Store::rows) return memory.output_offset()[b];
+    const int thread = memory.consumer(), row = Fragment<n>::row(0, thread);
+    return p.results.m_tile[thread / group_threads * m_tiles + b] +
+           static_cast<std::int64_t>(row / 8) * p.results.group + row % 8 * p.results.position +
+           static_cast<std::int64_t>(Fragment<n>::column(0, thread)) * p.results.channel;
   }
   // Missing of row tile b. With a duplicated halo, all outputs of a thread are valid, or none.
   __device__ int missing_of(int b) const {
@@ -130,30 +144,28 @@ template <int n>
 struct PlaneValues : ColumnValues<n> {
   using ColumnValues<n>::p;
   using ColumnValues<n>::memory;
-  using ColumnValues<n>::group;
   static constexpr int m_tiles = configs::sliding.m_tiles(n);
-  static constexpr bool has_aside = has_room(configs::sliding, n), mixes = has_aside;
+  static constexpr bool has_room = sm90::has_room(configs::sliding, n);
   int plane;
 
-  __device__ PlaneValues(const ConvParams& params, const Memory& own, int columns, int at)
-      : ColumnValues<n>{params, own, columns}, plane(at) {}
+  __device__ PlaneValues(const ConvParams& params, const Memory& own, int at)
+      : ColumnValues<n>{params, own}, plane(at) {}
 
-  template <class E, int count>
-  __device__ void load_others(const RegisterProgram::Step& step, float (&other)[count]) const {
-    static_assert(count == m_tiles * 4);
-    if constexpr (!has_tensor_room(configs::sliding, n)) return;
+  template <class E, int groups>
+  __device__ void load_others(const RegisterProgram::Step& step, int first,
+                              float (&other)[m_tiles][4 * groups]) const {
     if (sizeof(E) == sizeof(float) || step.dtype == CONVT_F32)
-      load_all<float>(step, other);
+      load_all<float, groups>(step, first, other);
     else
-      load_all<E>(step, other);
+      load_all<E, groups>(step, first, other);
   }
 
  private:
-  template <class T, int count>
-  __device__ void load_all(const RegisterProgram::Step& step, float (&other)[count]) const {
+  template <class T, int groups>
+  __device__ void load_all(const RegisterProgram::Step& step, int group, float (&other)[m_tiles][4 * groups]) const {
     const WorkTile& work = *memory.work();
-    const int thread = memory.consumer(), column = Fragment<n>::column(group, thread);
-    const std::int64_t first = work.image * p.to.step.n + plane * p.to.step.d + column * p.to.step.c;
+    const int thread = memory.consumer(), first_column = Fragment<n>::column(group, thread);
+    const std::int64_t first = work.image * p.to.step.n + plane * p.to.step.d + first_column * p.to.step.c;
 #pragma unroll
     for (int b = 0; b < m_tiles; ++b)
 #pragma unroll
@@ -164,48 +176,50 @@ struct PlaneValues : ColumnValues<n> {
         const int own_w = p.run != 0 ? run.w : position_at(p, m_tile, row, 2);
         const int h = work.tile[1] * p.axis[1].tile + own_h, w = work.tile[2] * p.axis[2].tile + own_w;
         const bool valid = own_h < p.axis[1].tile && own_w < p.axis[2].tile && h < p.axis[1].size && w < p.axis[2].size;
-        const std::int64_t at = first + h * p.to.step.h + w * p.to.step.w;
+        const T* const from = static_cast<const T*>(step.data[0]) + (first + h * p.to.step.h + w * p.to.step.w);
 #pragma unroll
-        for (int which = 0; which < 2; ++which)
-          other[b * 4 + half * 2 + which] = valid && column + which < step.channels
-                                                ? to_real(static_cast<const T*>(step.data[0])[at + which * p.to.step.c])
-                                                : 0.0f;
+        for (int k = 0; k < 2 * groups; ++k) {
+          const int column = k / 2 * 8 + k % 2;
+          float& own = other[b][k / 2 * 4 + half * 2 + k % 2];
+          leave_undefined(own);
+          if (valid && first_column + column < step.channels) own = to_real(from[column * p.to.step.c]);
+        }
       }
   }
 };
 
-// With swapped operands, for a few groups of 8 positions from the first on: [group][channel][position].
+// With swapped operands: groups of 8 positions, [group][channel][position].
 struct SwappedValues {
-  static constexpr bool has_aside = true, mixes = false;
+  static constexpr bool has_room = false, mixes = false;
   const ConvParams& p;
   const Memory& memory;
-  int first_group;
 
   __device__ static constexpr int channel_of(int k) { return k / 2 % 2; }
-  __device__ TwoChannels in_row(int row) const {
+  __device__ TwoChannels in_row(int row, int) const {
     const float2* const own =
         scale_bias_in<swapped_channels>(memory.epilogue).data + row * swapped_channels + SwappedFragment::channel(0);
     return {{own[0], own[SwappedFragment::channel(1) - SwappedFragment::channel(0)]}};
   }
-  __device__ int channel(int which) const {
+  __device__ int channel(int, int which) const {
     return memory.work()->band * swapped_channels + SwappedFragment::channel(which);
   }
+  __device__ static bool has_group(int) { return true; }
 
-  template <class E, int count>
-  __device__ void load_others(const RegisterProgram::Step& step, float (&other)[count]) const {
+  template <class E, int groups>
+  __device__ void load_others(const RegisterProgram::Step& step, int first, float (&other)[1][4 * groups]) const {
     if (sizeof(E) == sizeof(float) || step.dtype == CONVT_F32)
-      load_all<float>(step, other);
+      load_all<float, groups>(step, first, other[0]);
     else
-      load_all<E>(step, other);
+      load_all<E, groups>(step, first, other[0]);
   }
 
  private:
-  template <class T, int count>
-  __device__ void load_all(const RegisterProgram::Step& step, float (&other)[count]) const {
+  template <class T, int groups>
+  __device__ void load_all(const RegisterProgram::Step& step, int first_group, float (&other)[4 * groups]) const {
     const WorkTile& work = *memory.work();
-    const int m_tile = threadIdx.x / group_threads, own_channel = channel(0);
+    const int m_tile = threadIdx.x / group_threads, own_channel = channel(0, 0);
 #pragma unroll
-    for (int i = 0; i < count / 2; ++i) {
+    for (int i = 0; i < 2 * groups; ++i) {
       const int position = (first_group + i / 2) * 8 + SwappedFragment::position() + i % 2;
       const RunRow run(p, m_tile * swapped_positions + position);
       std::int64_t at = work.image * p.to.step.n + own_channel * p.to.step.c;
@@ -218,11 +232,12 @@ struct SwappedValues {
         at += out * (a == 0 ? p.to.step.d : a == 1 ? p.to.step.h : p.to.step.w);
       }
 #pragma unroll
-      for (int which = 0; which < 2; ++which)
-        other[i / 2 * 4 + which * 2 + i % 2] =
-            valid && own_channel + 8 * which < step.channels
-                ? to_real(static_cast<const T*>(step.data[0])[at + 8 * which * p.to.step.c])
-                : 0.0f;
+      for (int which = 0; which < 2; ++which) {
+        float& own = other[i / 2 * 4 + which * 2 + i % 2];
+        leave_undefined(own);
+        if (valid && own_channel + 8 * which < step.channels)
+          own = to_real(static_cast<const T*>(step.data[0])[at + 8 * which * p.to.step.c]);
+      }
     }
   }
 };

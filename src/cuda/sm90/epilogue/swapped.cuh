@@ -50,16 +50,14 @@ struct SwappedEpilogue {
   }
 };
 
-// Runs the chain on a warpgroup's tile and stages it: [channel][tile][column].
+// Stages a warpgroup's tile: [channel][tile][column].
 template <class E>
-__device__ void stage_m_tile(const RegisterEpilogue& chain, const ScaleBiasTable<swapped_channels>& table,
-                             float (&sums)[swapped_positions / 2], E* staged) {
-  SwappedEpilogue{chain, table}.run(sums);
+__device__ void stage_m_tile(const float (&results)[swapped_positions / 2], E* staged) {
   E* const to = staged + SwappedFragment::channel(0) * swapped_pitch + threadIdx.x / group_threads * swapped_positions +
                 SwappedFragment::position();
 #pragma unroll
   for (int i = 0; i < SwappedFragment::groups; ++i) {
-    const float* const x = sums + i * SwappedFragment::each;
+    const float* const x = results + i * SwappedFragment::each;
     *reinterpret_cast<Pair<E>*>(to + 8 * i) = pair_of<E>(x[0], x[1]);
     *reinterpret_cast<Pair<E>*>(to + 8 * i + 8 * swapped_pitch) = pair_of<E>(x[2], x[3]);
   }

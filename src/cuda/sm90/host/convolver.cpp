@@ -36,9 +36,8 @@ class TiledConvolver : public HopperConvolver {
   std::int64_t mixed_channels() const override { return g_.columns; }
   bool keeps_conv(std::size_t begin, std::size_t end) const override {
     // A strip cannot keep it: all jobs must be register programs, on all their tiles.
-    const auto can = [&](const Tile& tile) { return tile.rejection.empty() && has_room(tile.config, g_.columns); };
-    return begin == 0 && end == program_->steps.size() && all_in_registers() && can(choice_.preferred) &&
-           can(choice_.plain);
+    return begin == 0 && end == program_->steps.size() && all_in_registers() && choice_.preferred.rejection.empty() &&
+           choice_.plain.rejection.empty();
   }
   std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const override;
   Blocks blocks(const Axes&) const override { return {1.0 * g_.bands, 1.0 * g_.bands}; }
@@ -299,10 +298,7 @@ bool TiledConvolver::runs_program(const ConvJob& job) const {
   RegisterProgram program;
   if (job.pool != nullptr || !make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, program)) return false;
   const Tile& tile = must_be_plain(job, &program) ? choice_.plain : choice_.preferred;
-  const bool keeps = program.pass_count > 1 || program.codes[0] == RegisterProgram::keep;
-  return tile.rejection.empty() && (!keeps || has_room(tile.config, g_.columns)) &&
-         (program.pass_count == 1 || tile.config != configs::swapped) &&
-         (!loads_tensors(program) || has_tensor_room(tile.config, g_.columns));
+  return tile.rejection.empty() && !(has_mixing_steps(program) && tile.config == configs::swapped);
 }
 // Whether the chains are register epilogues.
 bool TiledConvolver::are_short(const ConvJob& job) const {
@@ -324,12 +320,9 @@ bool TiledConvolver::must_be_plain(const ConvJob& job, const RegisterProgram* pr
   const Config& config = choice_.preferred.config;
   const bool along_w = config == configs::swapped || config == configs::rows;
   const bool reduces = program != nullptr && program->channels != g_.out_channels;
-  const bool tensors = program != nullptr && loads_tensors(*program);
   return (along_w && (job.to.dtype != dtype || job.to.step.w != 1)) ||
          (config == configs::swapped && !has_near_ends(job.to.step, choice_.preferred.size)) ||
-         (config == configs::quads && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width) ||
-                                       (job.to.dtype != dtype && program != nullptr))) ||
-         (tensors && !has_tensor_room(config, g_.columns)) ||
+         (config == configs::quads && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width))) ||
          (program != nullptr && config == configs::rows &&
           !has_kernel(configs::rows, g_.columns, g_.operand, g_.element, true)) ||
          (reduces && (along_w || config == configs::quads ||

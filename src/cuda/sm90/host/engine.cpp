@@ -41,8 +41,7 @@ Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::D
     return sorted(std::move(all));
   };
   const bool pairs = geometry.taps[2].stride >= 2;
-  const bool paired = has_columns(configs::paired, geometry.columns) &&
-                      !(geometry.keeps && !has_room(configs::paired, geometry.columns));
+  const bool paired = has_columns(configs::paired, geometry.columns);
   const Config& plain = geometry.splits() ? (pairs ? configs::split_paired : configs::split_single)
                         : !pairs          ? configs::single
                         : paired          ? configs::paired

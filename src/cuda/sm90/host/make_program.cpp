@@ -2,6 +2,7 @@
 #include "cuda/sm90/host/make_program.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -50,12 +51,74 @@ void put_numbers(const T& op, RegisterProgram::Step& to) {
   }
 }
 
+// What ops are, by their index in ops.def.
+struct OpTraits {
+  bool light = false, reduces = false;
+};
+constexpr auto op_traits = [] {
+  std::array<OpTraits, RegisterProgram::ops_each> all{};
+  std::size_t number = 0;
+#define CONVT_OP(name, Type) all[number++] = {Light<ops::Type>, std::derived_from<ops::Type, Reduce>};
+#include "epilogue/ops.def"
+#undef CONVT_OP
+  all[RegisterProgram::norm] = {.light = Light<ops::Norm>};
+  return all;
+}();
+OpTraits traits_of(int code) { return op_traits[static_cast<std::size_t>(code % RegisterProgram::ops_each)]; }
+bool has_use(int code, int use) { return code >= use && code < use + RegisterProgram::ops_each; }
+
+// A statistic of all channels: no step that has only some of them at hand.
+bool needs_all(int code) { return has_use(code, RegisterProgram::folds) || has_use(code, RegisterProgram::scales); }
+bool can_be_wide(const RegisterProgram::Step& step) {
+  const int code = step.code;
+  if (code == RegisterProgram::keep || has_use(code, RegisterProgram::with_tensor) ||
+      has_use(code, RegisterProgram::with_conv))
+    return false;
+  if (code == RegisterProgram::scale_bias) return step.row >= 0;
+  if (code < 0 || needs_all(code)) return true;
+  const bool near = code >= RegisterProgram::folds || step.row >= 0 || step.data[0] == nullptr;  // per-channel values
+  return near && traits_of(code).light;
+}
+
+// Divides the steps into passes; false if they cannot be. Light steps between others run with them. So do all steps
+// that a kept value passes by, and those after a reduction, as only a few accumulators are left.
+bool set_passes(RegisterProgram& program) {
+  int keep = program.count, last_use = -1, one = program.count;
+  for (int s = 0; s < program.count; ++s) {
+    const int code = program.codes[s] = program.steps[s].code;
+    if (code == RegisterProgram::keep) keep = s;
+    if (has_use(code, RegisterProgram::with_conv)) last_use = s;
+    if (code >= RegisterProgram::maps && traits_of(code).reduces) one = s;
+  }
+  const auto is_wide = [&](int s) {
+    return can_be_wide(program.steps[s]) && (s < keep || s > last_use) && s < one;
+  };
+  program.pass_count = 0;
+  for (int s = 0; s < program.count;) {
+    const bool wide = is_wide(s);
+    int end = s + 1;
+    for (int next = end; next < program.count; ++next) {
+      if (wide ? !is_wide(next) : needs_all(program.codes[next])) break;
+      if (wide == is_wide(next)) end = next + 1;
+    }
+    if (!wide)
+      for (int in = s; in < end; ++in)
+        if (needs_all(program.codes[in])) return false;
+    program.passes[program.pass_count++] = {static_cast<std::int16_t>(s), static_cast<std::int16_t>(end), wide, s >= one};
+    s = end;
+  }
+  return true;
+}
+
 bool goes_by_channel(const Strides& step) {
   return step.n == 0 && step.c == 1 && step.d == 0 && step.h == 0 && step.w == 0;
 }
 bool are_equal(const Strides& a, const Strides& b) {
   return a.n == b.n && a.c == b.c && a.d == b.d && a.h == b.h && a.w == b.w;
 }
+
+// Of a program: at most, for a norm or reduction; before all others, to keep the convolution's result and to undo scales.
+constexpr int steps_of_mixing = 4, steps_inserted = 2;
 
 // Makes a program step by step.
 class Maker {
@@ -67,9 +130,8 @@ class Maker {
   }
 
   bool add(const ChainStep& step) {
-    // Two steps may still be inserted before all others, and a pass added after them.
-    if (program_.count + 5 > RegisterProgram::most_steps || program_.pass_count + 4 > RegisterProgram::most_passes)
-      return false;
+    const bool mixes = step.kind == ChainStep::map_channels || step.kind == ChainStep::reduce_channels;
+    if (program_.count + (mixes ? steps_of_mixing : 1) + steps_inserted > RegisterProgram::most_steps) return false;
     switch (step.kind) {
       case ChainStep::affine:
         return add_line(step);
@@ -87,26 +149,15 @@ class Maker {
   }
   // After the last step.
   bool end() {
-    add_pass(-1, true);
-    if (!keeps_) return true;
-    if (program_.pass_count > 1) return false;  // statistics and kept values would share registers
-    insert_first({.code = RegisterProgram::keep}, program_);
-    return true;
+    if (keeps_) insert_first({.code = RegisterProgram::keep}, program_);
+    return set_passes(program_);
   }
-  // Inserts a step before all others, into the first pass.
+  // Inserts a step before all others.
   static void insert_first(const RegisterProgram::Step& step, RegisterProgram& program) {
     std::copy_backward(program.steps, program.steps + program.count, program.steps + program.count + 1);
     program.steps[0] = step;
     ++program.count;
     for (int r = 0; r < program.rows; ++r) ++program.row_steps[r];
-    for (RegisterProgram::Pass& pass : std::span(program.passes, static_cast<std::size_t>(program.pass_count))) {
-      ++pass.first;
-      ++pass.end;
-      if (pass.statistic >= 0) ++pass.statistic;
-    }
-    RegisterProgram::Pass& first = program.passes[0];
-    first.first = 0;
-    first.changes = !first.stores;
   }
 
  private:
@@ -163,43 +214,33 @@ class Maker {
     }
     // Elements have the same offsets as the results.
     if (!are_equal(step.step, results_.step)) return false;
-    to.pairs = reinterpret_cast<std::uintptr_t>(step.data[0]) % (2 * size_of(step.dtype)) == 0;
+    const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(step.data[0]) / size_of(step.dtype);
+    to.aligned = address % 4 == 0 ? 4 : address % 2 == 0 ? 2 : 1;
     return add_op(step, RegisterProgram::with_tensor + step.op);
   }
   bool add_mixing(const ChainStep& step) {
     if (!together_ || one_) return false;
     int number = step.op;
-    bool two_pass = false, reduces = false;
+    bool two_pass = false;
     with_op(step, [&]<class T>(const T&) {
       if constexpr (std::derived_from<T, ops::Norm>) number = RegisterProgram::norm;
       if constexpr (std::derived_from<T, Normalise> || std::derived_from<T, Reduce>) two_pass = T::two_pass;
-      reduces = std::derived_from<T, Reduce>;
     });
-    // Statistics of a second mixing step would overwrite those of the first.
-    if (mapped_) add_pass(-1);
     add_op(step, RegisterProgram::folds + number);
-    add_pass(program_.count - 1);
     if (two_pass) {
       add_op(step, RegisterProgram::deviates + number);
-      add_pass(program_.count - 1);
+      if (!traits_of(number).light) add_op(step, RegisterProgram::scales + number);
     }
     add_op(step, RegisterProgram::maps + number);
-    mapped_ = true;
-    one_ = reduces;
-    if (reduces) program_.channels = 1;
+    one_ = traits_of(number).reduces;
+    if (one_) program_.channels = 1;
     return true;
-  }
-  void add_pass(int statistic, bool stores = false) {
-    const bool changes = !stores && program_.count - first_ > (statistic < 0 ? 0 : 1);
-    program_.passes[program_.pass_count++] = {first_, program_.count, statistic, changes, stores, one_};
-    first_ = program_.count;
   }
 
   const View& results_;
   bool together_;
   RegisterProgram& program_;
-  int first_ = 0;  // of the pass
-  bool mapped_ = false, one_ = false, keeps_ = false;
+  bool one_ = false, keeps_ = false;
 };
 
 }  // namespace
@@ -208,15 +249,12 @@ bool make_program(const Chain& chain, const View& results, int channels, bool to
   Maker maker(results, channels, together, to);
   for (int i = 0; i < chain.count; ++i)
     if (!maker.add(chain.steps[i])) return false;
-  if (!maker.end()) return false;
-  for (int s = 0; s < to.count; ++s) to.codes[s] = to.steps[s].code;
-  return true;
+  return maker.end();
 }
 
-bool loads_tensors(const RegisterProgram& program) {
-  return std::any_of(program.codes, program.codes + program.count, [](int code) {
-    return code >= RegisterProgram::with_tensor && code < RegisterProgram::with_conv;
-  });
+bool has_mixing_steps(const RegisterProgram& program) {
+  return std::any_of(program.codes, program.codes + program.count,
+                     [](int code) { return code >= RegisterProgram::folds; });
 }
 
 void undo_scales(bool by_channel, RegisterProgram& program) {
@@ -236,7 +274,7 @@ void undo_scales(bool by_channel, RegisterProgram& program) {
       if (step.row >= 0) ++step.row;
   }
   Maker::insert_first(undo, program);
-  for (int s = 0; s < program.count; ++s) program.codes[s] = program.steps[s].code;
+  set_passes(program);
 }
 
 namespace {
@@ -261,33 +299,25 @@ Role role_of(const Step& step) {
 }  // namespace
 
 bool has_program(std::span<const Step> steps, bool together) {
-  // Each mixing step takes three steps and three passes.
-  constexpr std::size_t most_mixing = 4;
-  static_assert(Chain::most_steps + 2 * most_mixing + 2 <= RegisterProgram::most_steps);
-  static_assert(3 * most_mixing + 4 <= RegisterProgram::most_passes);
-  bool keeps = false, mixes = false, one = false;
-  std::size_t mixing_steps = 0;
+  constexpr int most_mixing = 4;
+  static_assert(Chain::most_steps + (steps_of_mixing - 1) * most_mixing + steps_inserted <=
+                RegisterProgram::most_steps);
+  bool mixes = false, one = false;
+  int mixing_steps = 0;
   for (const Step& step : steps) {
     const Role role = role_of(step);
     const bool mixing = role == Role::norm || role == Role::reduction;
     if (role == Role::other || (mixing && (!together || one))) return false;
     if (role == Role::tensor && !(step.in == steps.back().out)) return false;
-    keeps |= role == Role::conv;
+    if (role == Role::conv && mixes) return false;  // all accumulators would have to be kept
     mixes |= mixing;
     mixing_steps += mixing ? 1 : 0;
     one |= role == Role::reduction;
   }
-  return !(keeps && mixes) && steps.size() <= Chain::most_steps && mixing_steps <= most_mixing;
+  return steps.size() <= Chain::most_steps && mixing_steps <= most_mixing;
 }
 
 bool takes_tensor(const Step& step) { return role_of(step) == Role::tensor; }
-
-bool keeps_aside(std::span<const Step> steps, bool together) {
-  return !are_short(steps) && has_program(steps, together) && std::ranges::any_of(steps, [](const Step& step) {
-    const Role role = role_of(step);
-    return role == Role::norm || role == Role::reduction || role == Role::conv;
-  });
-}
 
 // The chain after the convolution, up to a pool.
 std::span<const Step> chain_of(const Program& program, const Pass& pass) {

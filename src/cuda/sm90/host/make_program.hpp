@@ -15,15 +15,12 @@ bool has_program(std::span<const Step> steps, bool together);
 
 // Whether a step takes a whole tensor.
 bool takes_tensor(const Step& step);
-// Whether the steps make a program that keeps statistics or the convolution's own results in registers beside the
-// accumulators.
-bool keeps_aside(std::span<const Step> steps, bool together);
 
 // Makes the program of a chain whose results go to `results`; false if it has none. channels: of the convolution.
 bool make_program(const Chain& chain, const View& results, int channels, bool together, RegisterProgram& to);
 
-// Whether some step takes a whole tensor.
-bool loads_tensors(const RegisterProgram& program);
+// Whether some step mixes channels.
+bool has_mixing_steps(const RegisterProgram& program);
 
 // tf32-as-f16: inserts the step that undoes the filters' scale. by_channel: by ConvParams::undo; else all filters have
 // common_scale.

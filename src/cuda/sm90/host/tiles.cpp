@@ -320,7 +320,6 @@ std::string describe(const Program& program, Geometry& g) {
   g.out_channels = static_cast<int>(c.out_channels);
   choose_rows(g);
   set_columns(g, mixes(program) && !g.splits());
-  g.keeps = keeps_aside(chain_of(program, pass), g.bands == 1);
   g.chain_clocks = chain_clocks_of(chain_of(program, pass), g.bands == 1);
   g.fours = c.out_channels % 8 == 0 && g.output[2] % 4 == 0 && asked.output_layout == CONVT_CHANNELS_FIRST;
   const bool direct = passes.size() == 1 && asked.output.space == g.output && (g.bands == 1 || !mixes(program));
@@ -334,11 +333,9 @@ std::string Tile::print() const {
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const DeviceProperties& device) {
-  if (g.keeps && config != configs::strip && config.phases != Phases::folded && !has_room(config, g.columns)) return {};
   if (config == configs::sliding) return sliding_tiles(g, device);
   // With few chunks, only if no other config takes pairs of phases.
-  const bool few =
-      g.chunks == 1 && has_columns(configs::paired, g.columns) && !(g.keeps && !has_room(configs::paired, g.columns));
+  const bool few = g.chunks == 1 && has_columns(configs::paired, g.columns);
   if (config == configs::k_heavy && (few || g.taps[2].stride == 1 || !has_columns(configs::k_heavy, g.columns)))
     return {};
   if (config == configs::paired && !has_columns(configs::paired, g.columns)) return {};

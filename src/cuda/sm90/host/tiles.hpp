@@ -24,7 +24,6 @@ struct Geometry {
   int columns = 8, bands = 1;
   bool fours = false;       // output lines are whole quads, and channels whole groups of 8
   bool ragged = false;      // results are stored to the output, whose rows are no whole sectors
-  bool keeps = false;       // the chain is a register program that keeps values aside
   double chain_clocks = 0;  // of one multiprocessor for each result; 0 for register epilogues
   std::int64_t batch = 1;
 

@@ -56,12 +56,12 @@ __device__ __forceinline__ void run_swapped(const ConvParams& p, int variant, co
   float sums[1][1][Traits::across / 2];
   const int number = p.axis_phases[0] - 1;  // 0; but for a constant the compiler would walk taps in ordinary registers
   sum_phases<Traits, 1>(p, memory, variant, number, 1, offset, states, sums);
-  staging_acquire(memory.shared, parity);
   if constexpr (Traits::programmed)
-    Traits::Epilogue::template stage<E>(p, memory, sums[0]);
+    Traits::Epilogue::template run_swapped<E>(p, memory, sums[0]);
   else
-    stage_m_tile(p.epilogue, scale_bias_in<Traits::columns>(memory.epilogue), sums[0][0],
-                 staged_in<E, Traits::columns>(memory.epilogue));
+    SwappedEpilogue{p.epilogue, scale_bias_in<Traits::columns>(memory.epilogue)}.run(sums[0][0]);
+  staging_acquire(memory.shared, parity);
+  stage_m_tile(sums[0][0], staged_in<E, Traits::columns>(memory.epilogue));
   staging_commit(memory.shared, parity);
 }
 

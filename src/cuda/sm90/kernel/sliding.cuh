@@ -20,18 +20,15 @@ namespace convt::core::cuda::sm90 {
 template <class Traits>
 __device__ void finish_plane(const ConvParams& p, const Memory& memory, [[maybe_unused]] int plane,
                              float (&complete)[1][Traits::m_tiles][Traits::columns / 2], int& staged) {
-  if constexpr (Traits::programmed) {
+  const auto writer_as = [&]<class To>() {
     staging_acquire(memory.shared, staged);
-    Traits::Epilogue::template finish_plane<Traits>(p, memory, plane, complete);
-  } else {
-    finish<typename Traits::Element, Centred>(
-        p.epilogue, scale_bias_in<Traits::columns>(memory.epilogue), p,
-        [&]<class To>() {
-          staging_acquire(memory.shared, staged);
-          return PlaneStager<To, Traits::columns, Traits::m_tiles>(memory.epilogue);
-        },
-        complete);
-  }
+    return PlaneStager<To, Traits::columns, Traits::m_tiles>(memory.epilogue);
+  };
+  if constexpr (Traits::programmed)
+    Traits::Epilogue::template finish_plane<Traits>(p, memory, plane, writer_as, complete);
+  else
+    finish<typename Traits::Element, Centred>(p.epilogue, scale_bias_in<Traits::columns>(memory.epilogue), p, writer_as,
+                                              complete);
   staging_commit(memory.shared, staged);
 }
 

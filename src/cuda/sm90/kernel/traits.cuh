@@ -31,9 +31,8 @@ struct KernelTraits {
   static constexpr bool programmed = !std::is_void_v<Program>;
 
   static constexpr Config config = which;
-  static constexpr WarpRoles roles =
-      std::is_void_v<Program> ? roles_of(which, n) : program_roles_of(which, n, sizeof(E));
-  static constexpr int loads = std::is_void_v<Program> ? loads_of(roles) : program_loads_of(which, n, sizeof(E));
+  static constexpr WarpRoles roles = roles_of(which, n);
+  static constexpr int loads = std::is_void_v<Program> ? loads_of(roles) : program_loads_of(which, n);
   static constexpr int columns = n, m_tiles = which.m_tiles(n), joint = which.joint();
   static constexpr int offset_bytes = offset_bytes_of(which, n);
 

@@ -8,8 +8,8 @@
 namespace convt::core::cuda::sm90 {
 
 // Makes the writer of a phase's sums. distance: from the first phase's outputs to this one's. Both are references, read
-// when they are used.
-template <int n, int joint, int m_tiles, bool apart = false>
+// when they are used. programmed: they are a register program's, which may have reduced the channels.
+template <int n, int joint, int m_tiles, bool apart = false, bool programmed = false>
 struct Results {
   const ConvParams& p;
   const Memory& memory;
@@ -18,7 +18,7 @@ struct Results {
 
   template <class To>
   __device__ Writer<To, n, joint, m_tiles> operator()() const {
-    return {p, memory, phase, distance};
+    return {p, memory, phase, distance, programmed ? p.program.channels : p.out_channels};
   }
   template <class To>
   __device__ VectorWriter<To, n, apart> vectors() const {
@@ -29,18 +29,12 @@ struct Results {
 struct DirectStore {
   static constexpr bool has_spare_register = true;
   template <class Traits>
-  using Results = sm90::Results<Traits::columns, Traits::joint, Traits::m_tiles>;
+  using Results = sm90::Results<Traits::columns, Traits::joint, Traits::m_tiles, false, Traits::programmed>;
 
   template <class Traits>
   __device__ static __forceinline__ void find_offsets(const ConvParams& p, const Memory& memory) {
     find_output_offsets<Traits::columns, Traits::m_tiles, Traits::folds && sizeof(typename Traits::Element) == 2>(
         p, memory);
-  }
-  template <class Traits>
-  __device__ static auto program_writer(const ConvParams& p, const Memory& memory, const Phase& c, int m_tile) {
-    constexpr int n = Traits::columns, joint = Traits::joint, m_tiles = Traits::m_tiles;
-    return ProgramWriter<typename Traits::Element, n, joint, m_tiles, m_tiles_at_hand(n, joint, m_tiles)>(p, memory, c,
-                                                                                                          m_tile);
   }
 };
 template <>

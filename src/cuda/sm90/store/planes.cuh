@@ -123,28 +123,4 @@ __device__ void write_planes(const ConvParams& p, const Memory& memory) {
   });
 }
 
-// Stages the sums of one plane as elements of type E or, between stages of a schedule, floats.
-template <class E, int n, int m_tiles>
-class EitherStager {
- public:
-  __device__ EitherStager(const ConvParams& p, unsigned char* memory)
-      : own_(memory), floats_(memory), is_float_(p.to.dtype == CONVT_F32) {}
-
-  // See Writer.
-  template <class F>
-  __device__ void with_put(F&& f) const {
-    f([&](int i, const float(&x)[1][m_tiles][4]) {
-      if (sizeof(E) == sizeof(float) || !is_float_)
-        own_.put(i, x);
-      else
-        floats_.put(i, x);
-    });
-  }
-
- private:
-  PlaneStager<E, n, m_tiles> own_;
-  PlaneStager<float, n, m_tiles> floats_;
-  bool is_float_;
-};
-
 }  // namespace convt::core::cuda::sm90

@@ -74,27 +74,10 @@ struct QuadResults {
   }
 };
 
-// The same for register programs. Its state is recomputed for each group of columns, to save registers.
-template <class E, int n>
-struct LateQuadWriter {
-  const ConvParams& p;
-  const Memory& memory;
-  const Phase& c;
-
-  template <class F>
-  __device__ void with_put(F&& f) const {
-    f([&](int i, const float(&x)[2][1][4]) {
-      QuadWriter<E, n>(p, memory, c.bits, c.result).with_put([&](auto&& put) { put(i, x); });
-    });
-  }
-};
-
 struct QuadStore {
   static constexpr bool has_spare_register = false;
   template <class Traits>
   using Results = QuadResults<Traits::columns>;
-  template <class Traits>
-  using LateWriter = LateQuadWriter<typename Traits::Element, Traits::columns>;
 
   template <class Traits>
   __device__ static __forceinline__ void find_offsets(const ConvParams& p, const Memory& memory) {

@@ -139,11 +139,6 @@ struct RowStore {
   __device__ static __forceinline__ void find_offsets(const ConvParams& p, const Memory& memory) {
     find_row_offsets<Traits::columns>(p, memory);
   }
-  template <class Traits>
-  __device__ static auto program_writer(const ConvParams& p, const Memory& memory, const Phase& c, int) {
-    return RowWriter<typename Traits::Element, Traits::columns, Traits::roles.first_producer()>(p, memory, c.bits,
-                                                                                                c.result);
-  }
 };
 template <>
 struct StoreOf<Store::rows> {

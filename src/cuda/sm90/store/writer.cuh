@@ -87,10 +87,11 @@ __device__ void find_output_offsets(const ConvParams& p, const Memory& memory) {
 template <class E, int n, int joint, int m_tiles>
 class Writer {
  public:
-  __device__ Writer(const ConvParams& p, const Memory& memory, int phase, std::int64_t distance)
+  // channels: of the results.
+  __device__ Writer(const ConvParams& p, const Memory& memory, int phase, std::int64_t distance, int channels)
       : step_(p.results.channel),
         neighbour_(p.results.neighbour),
-        channels_(uniform(p.out_channels - memory.work()->band * n)),
+        channels_(uniform(channels - memory.work()->band * n)),
         paired_(joint == 2 && p.paired) {
 #pragma unroll
     for (int b = 0; b < m_tiles; ++b) {
@@ -161,82 +162,6 @@ class Writer {
   std::uint32_t step_, neighbour_;               // in elements: of columns, and of phases along w
   int channels_;
   bool paired_;
-};
-
-// The same for register programs: columns come from a loop that is not unrolled, and elements are E or, between stages
-// of a schedule, floats, so that a kernel has the code of a program once. Of the row tiles at hand.
-template <class E, int n, int joint, int m_tiles, int at_hand>
-class ProgramWriter {
- public:
-  __device__ ProgramWriter(const ConvParams& p, const Memory& memory, const Phase& c, int first_m_tile)
-      : step_(p.results.channel),
-        neighbour_(p.results.neighbour),
-        channels_(uniform(p.program.channels - memory.work()->band * n)),
-        paired_(joint == 2 && p.paired),
-        floats_(sizeof(E) == sizeof(float) || p.to.dtype == CONVT_F32) {
-    const std::int64_t size = floats_ ? sizeof(float) : sizeof(E);
-#pragma unroll
-    for (int b = 0; b < at_hand; ++b) {
-      const int missing = Missing(p, memory, first_m_tile + b, m_tiles).of + c.bits;
-      const int next = missing + phase_bits(0, 0, 1);
-      to_[2 * b] = static_cast<unsigned char*>(p.to.data) +
-                   (memory.output_offset()[first_m_tile + b] + memory.work()->result + c.result) * size;
-      to_[2 * b + 1] = ahead_by(to_[2 * b], p.results.group, static_cast<std::uint32_t>(size));
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        constexpr int outside = Missing::outside;
-        valid_[2 * b + half] = (missing & outside << half * Missing::row_bits) == 0;
-        next_[2 * b + half] = (next & outside << half * Missing::row_bits) == 0;
-      }
-    }
-  }
-
-  // See Writer.
-  template <class F>
-  __device__ void with_put(F&& f) const {
-    f([&](int i, const float(&x)[joint][at_hand][4]) {
-      if (sizeof(E) == sizeof(float) || floats_)
-        put<float>(i, x);
-      else
-        put<E>(i, x);
-    });
-  }
-
- private:
-  template <class To>
-  __device__ void put(int i, const float (&x)[joint][at_hand][4]) const {
-    if (joint == 2 && paired_)  // then columns come in whole groups of 8, and both phases are valid
-      write<To, true>(i, x);
-    else
-      write<To, false>(i, x);
-  }
-  template <class To, bool pairs>
-  __device__ void write(int i, const float (&x)[joint][at_hand][4]) const {
-    int thread = threadIdx.x;
-    if (!pairs) opaque(thread);
-    const int own = channels_ - Fragment<n>::column(0, thread);
-#pragma unroll
-    for (int k = 0; k < 2; ++k)
-#pragma unroll
-      for (int r = 0; r < 2 * at_hand; ++r) {
-        unsigned char* const to = ahead_by(to_[r], step_, static_cast<std::uint32_t>((8 * i + k) * sizeof(To)));
-        const float first = x[0][r / 2][r % 2 * 2 + k], second = x[joint - 1][r / 2][r % 2 * 2 + k];
-        if (!valid_[r] || (!pairs && 8 * i + k >= own)) continue;
-        if constexpr (pairs) {
-          store_result(reinterpret_cast<Pair<To>*>(to), pair_of<To>(first, second));
-        } else {
-          store_result(reinterpret_cast<To*>(to), element<To>(first));
-          if (joint == 2 && next_[r])
-            store_result(reinterpret_cast<To*>(ahead_by(to, neighbour_, sizeof(To))), element<To>(second));
-        }
-      }
-  }
-
-  unsigned char* to_[2 * at_hand];
-  bool valid_[2 * at_hand], next_[2 * at_hand];  // the outputs of this phase and of the next one along w
-  std::uint32_t step_, neighbour_;               // in elements: of columns, and of phases along w
-  int channels_;
-  bool paired_, floats_;
 };
 
 }  // namespace convt::core::cuda::sm90
