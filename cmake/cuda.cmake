@@ -16,12 +16,12 @@ target_sources(convt_core PRIVATE
   cuda/sm90/host/convolver.cpp
   cuda/sm90/host/cost.cpp
   cuda/sm90/host/engine.cpp
+  cuda/sm90/host/guarded.cpp
   cuda/sm90/host/make_program.cpp
   cuda/sm90/host/outputs.cpp
   cuda/sm90/host/prepare_gelu.cpp
   cuda/sm90/host/register_epilogue.cpp
   cuda/sm90/host/tables.cpp
-  cuda/sm90/host/tf32_as_f16.cpp
   cuda/sm90/host/tiles.cpp)
 target_compile_definitions(convt_core PUBLIC CONVT_WITH_CUDA=1)
 target_include_directories(convt_core SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
@@ -45,14 +45,16 @@ add_library(convt_kernels_any OBJECT
 add_library(convt_kernels_sm90 OBJECT
   cuda/sm90/kernel/conv_bf16.cu
   cuda/sm90/kernel/conv_f16.cu
-  cuda/sm90/kernel/conv_ieee.cu
+  cuda/sm90/kernel/conv_f16x3.cu
   cuda/sm90/kernel/conv_tf32.cu
   cuda/sm90/kernel/conv_tf32_as_f16.cu
+  cuda/sm90/kernel/conv_tf32x3.cu
   cuda/sm90/kernel/program_bf16.cu
   cuda/sm90/kernel/program_f16.cu
-  cuda/sm90/kernel/program_ieee.cu
+  cuda/sm90/kernel/program_f16x3.cu
   cuda/sm90/kernel/program_tf32.cu
   cuda/sm90/kernel/program_tf32_as_f16.cu
+  cuda/sm90/kernel/program_tf32x3.cu
   cuda/sm90/loader/filter_scales.cu
   cuda/sm90/loader/pack.cu)
 set_target_properties(convt_kernels_sm90 PROPERTIES

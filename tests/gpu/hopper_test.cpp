@@ -201,6 +201,21 @@ TEST_F(Hopper, IeeePromise) {
   });
 }
 
+// The same by parts of f16, in each way that planning has.
+TEST_F(Hopper, IeeePromiseInEveryWay) {
+  for (const std::string& layer : promised_layers()) {
+    const std::string text = "conv_transpose" + layer.substr(0, 2) + " dtype=f32" + layer.substr(2);
+    for (const std::string& tile : halved_ways(tiles_of(text))) {
+      const WithVariable forced("CONVT_TILE", tile);
+      EXPECT_NE(gpu_plan(text).explain().find("f16, three products"), std::string::npos) << text << ", " << tile;
+      in_parallel(rescalings().size(), [&](std::size_t i, cudaStream_t stream) {
+        EXPECT_LE(worst_region(layer, rescalings()[i], 4, on_gpu, place_of(stream), "ieee"), 1)
+            << layer << ", " << tile << ", " << rescalings()[i];
+      });
+    }
+  }
+}
+
 // An option, and an environment variable, leave float32 to plain multiply-adds.
 TEST_F(Hopper, IeeeCanBePlain) {
   const std::string text = "conv_transpose2d dtype=f32 batch=32 channels=64->64 input=128 kernel=3 stride=2";

@@ -2,12 +2,9 @@
 // Operands of matrix instructions.
 #pragma once
 
-#include <cstdint>
+#include "cuda/sm90/config/config.hpp"
 
 namespace convt::core::cuda::sm90 {
-
-// What operands are multiplied as. tf32x3: floats split into two tf32 parts, in three products (mainloop/products.cuh).
-enum class Format { tf32, f16, bf16, tf32x3 };
 
 // An operand in shared memory: rows of 64 or 128 bytes, swizzled by address (swizzled_unit()), in groups of 8 rows that
 // are equally far apart (operand_layout()). It may begin at any row; the descriptor's base offset stays 0. Offsets are

@@ -13,6 +13,19 @@ inline constexpr int all_columns[] = {8, 24, 32, 64};
 // For norms over more channels than that, with fewer configs: pairs of phases and folds have half as many positions.
 inline constexpr int most_columns = 128;
 
+// What operands are multiplied as. tf32x3, f16x3: floats split into two parts of tf32 or f16, in three products
+// (mainloop/split.cuh).
+enum class Format { tf32, f16, bf16, tf32x3, f16x3 };
+constexpr bool is_split(Format format) { return format == Format::tf32x3 || format == Format::f16x3; }
+// Bytes of an operand, all parts.
+constexpr int operand_bytes_of(Format format) {
+  return format == Format::tf32x3 ? 8 : format == Format::tf32 || format == Format::f16x3 ? 4 : 2;
+}
+// Whether floats are multiplied by parts whose range is smaller than theirs: loader/range_guard.cuh.
+constexpr bool is_guarded(Format format, int element) {
+  return format == Format::f16x3 || (format == Format::f16 && element == 4);
+}
+
 // The phases whose sums a warpgroup holds at a time.
 enum class Phases : int {
   one,      // one phase
@@ -100,9 +113,8 @@ namespace configs {
 }  // namespace configs
 
 // Operands that kernels of a config take, and register programs that they run: tf32, f16 and bf16 (any); as the tensors
-// have them; split ones (SplitTf32 in loader/element.cuh).
-enum class Takes : int { none, any, two_bytes, as_stored, as_stored_or_split, split };
-inline constexpr int split_operand = 8;  // bytes
+// have them, or tf32x3; split ones.
+enum class Takes : int { none, any, two_bytes, as_stored_or_tf32x3, split };
 // With more columns there would be no registers for accumulators twice.
 inline constexpr int most_split_columns = 64;
 struct ConfigRow {
@@ -122,21 +134,21 @@ constexpr const ConfigRow& row_of(const Config& config) {
     if (row.config == config) return row;
   return config_table[0];
 }
-constexpr bool takes(Takes what, int operand, int element) {
-  if (operand == split_operand) return what == Takes::split || what == Takes::as_stored_or_split;
-  return what == Takes::any || (what == Takes::two_bytes && operand == 2) ||
-         ((what == Takes::as_stored || what == Takes::as_stored_or_split) && operand == element);
+constexpr bool takes(Takes what, Format format, int element) {
+  if (what == Takes::as_stored_or_tf32x3) return !is_guarded(format, element);
+  if (is_split(format)) return what == Takes::split;
+  return what == Takes::any || (what == Takes::two_bytes && operand_bytes_of(format) == 2);
 }
 // Whether there are kernels of so many columns.
 constexpr bool has_columns(const Config& config, int columns) {
   const ConfigRow& row = row_of(config);
   return columns >= row.fewest_columns && columns <= row.most_columns;
 }
-// Whether there is a kernel for operands and elements of so many bytes; with register programs, or without.
-constexpr bool has_kernel(const Config& config, int columns, int operand, int element, bool program) {
+// Whether there is a kernel for these operands and elements of so many bytes; with register programs, or without.
+constexpr bool has_kernel(const Config& config, int columns, Format format, int element, bool program) {
   const ConfigRow& row = row_of(config);
-  return has_columns(config, columns) && (operand != split_operand || columns <= most_split_columns) &&
-         takes(row.operands, operand, element) && (!program || takes(row.programs, operand, element));
+  return has_columns(config, columns) && (!is_split(format) || columns <= most_split_columns) &&
+         takes(row.operands, format, element) && (!program || takes(row.programs, format, element));
 }
 
 // Warpgroups of a block, and what each of their threads has of the 65536 / threads registers.
@@ -215,7 +227,7 @@ static_assert(roles_of(configs::folded).consumer_warps() * static_cast<int>(size
 static_assert(epilogue_warpgroup_roles.consumer_warps() == group_warps * group_warps);
 static_assert(vector_round == warp_threads * 2 * static_cast<int>(sizeof(std::int64_t)));
 
-// Whether kernels multiply floats as f16 in place of tf32, but for chains in strips: fewer would be kernels for few
+// Whether kernels multiply floats as f16, or as parts of f16, but for chains in strips: fewer would be kernels for few
 // cases, in which loads and stores take longer than products.
 constexpr bool can_use_f16(int columns) { return columns >= 24; }
 

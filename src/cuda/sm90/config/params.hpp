@@ -77,6 +77,8 @@ CONVT_FN constexpr int flag_loads(int count) { return (count + 15) / 16; }
 // tf32-as-f16 (loader/range_guard.cuh; docs/numerics.md derives these limits). Magnitudes from beyond_f16 on are
 // infinite in f16. Below `tiny`, f16 may keep fewer digits of an input or a scaled weight than tf32.
 inline constexpr float beyond_f16 = 65520, tiny = 0x1p-15F;
+// Below this, the low part of a scaled float may keep fewer digits than float32 (f16x3).
+inline constexpr float tiny_split = 0x1p-3F;
 // Each filter is scaled by a power of two that puts its largest weight into [2^14, 2^15). If a norm over channels
 // follows the convolution, all filters have a common scale, and the norm's eps is scaled along.
 inline constexpr int filter_exponent = 14;
@@ -300,12 +302,13 @@ struct ConvParams {
   Chain chain;  // in a strip, if it is no register epilogue
   // At the end: the compiler loads neighbouring parameters at once, and kernels were a few percent slower with these
   // among the others.
-  Flags weight_guard;                    // tf32-as-f16 and its fallback: what packing found about weights
-  unsigned char* range_flags = nullptr;  // tf32-as-f16: one flag for each block
+  Flags weight_guard;                    // kernels with a range guard, and their fallback: what packing found about weights
+  unsigned char* range_flags = nullptr;  // kernels with a range guard: one flag for each block
   Fallback fallback;                     // of the fallback kernel
   const float* undo = nullptr;           // by output channel: undoes the filters' scale, in the first scale and bias
   bool undo_after_fold = false;          // in the epilogue after the fold instead
   RegisterProgram program;               // of kernels that run one, in place of `epilogue`
+  const float* weight_undo = nullptr;    // f16x3: undoes the scale of weights
 };
 
 // PhaseTaps of one phase of an axis. The host computes them, as divisions are slow.
@@ -317,9 +320,8 @@ struct PackPhase {
 // joined taps, the first one's shift.
 struct PackParams {
   const void* kernel = nullptr;
-  bool tf32_as_f16 = false;       // floats are packed as f16,
-  bool split = false;             // or as two parts
-  const float* scales = nullptr;  // by output channel; if null, `scale` for all
+  const float* scales = nullptr;  // by output channel; if null, `scale` for all. Of f16x3, all have the least
+  float* undo = nullptr;          // f16x3: what undoes that is written here
   float scale = 1;
   void* weights = nullptr;
   unsigned char* nonfinite = nullptr;  // ConvParams::nonfinite

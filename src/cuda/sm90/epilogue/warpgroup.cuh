@@ -126,7 +126,7 @@ __device__ __forceinline__ void consume_folded(const ConvParams& p, const Memory
   int parity = 0, variant = p.variant;
   opaque(variant);
   ConsumerStates states{{p.halo_stages}, {p.weight_stages}};
-  if (!Traits::tf32_as_f16 && shared.nonfinite) {  // a separate loop, to save registers
+  if (!Traits::guarded && shared.nonfinite) {  // a separate loop, to save registers
     for (int left = work_tile_count<Traits>(p); left > 0; --left) {
       consumer_wait_tile(p, shared, states);
       fold_nonfinite<Traits>(p, states, memory, parity);

@@ -67,9 +67,9 @@ class TiledConvolver : public HopperConvolver {
     return shifts_at() + rounded(3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count()));
   }
   double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
-  // tf32-as-f16, after the packed kernel: the filters' scales and their inverses.
-  bool scales_filters() const { return g_.tf32_as_f16() && !begins_with_norm(*program_); }
-  double scales_bytes() const { return scales_filters() ? 2.0 * sizeof(float) * g_.out_channels : 0; }
+  // For f16, after the packed kernel: the filters' scales and their inverses; of f16x3, the one that all have.
+  bool scales_filters() const { return g_.guarded() && (g_.splits() || !begins_with_norm(*program_)); }
+  double scales_bytes() const { return scales_filters() ? sizeof(float) * (2.0 * g_.out_channels + 1) : 0; }
   std::size_t scales_at() const { return static_cast<std::size_t>(packed_bytes() - scales_bytes()); }
   // Weights with joined taps follow those of other tiles.
   std::size_t joined_at() const { return only_slides_ ? 0 : header() + static_cast<std::size_t>(weight_bytes()); }
@@ -120,8 +120,9 @@ std::string TiledConvolver::explain(bool pools) const {
   const convt_dtype dtype = program_->asked->dtype;
   return fmt::format(
       "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
-      g_.tf32_as_f16()     ? "f16 in place of tf32"
-      : g_.splits()        ? "tf32, three products for each of float32"
+      g_.tf32_as_f16()                   ? "f16 in place of tf32"
+      : g_.format == Format::f16x3       ? "f16, three products for each of float32"
+      : g_.splits()                      ? "tf32, three products for each of float32"
       : dtype == CONVT_F32 ? "tf32"
       : dtype == CONVT_F16 ? "f16"
                            : "bf16",
@@ -185,7 +186,7 @@ void TiledConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, 
     }
   }
   if (p.joined > 1) p.extent[0] = p.phases[0][0].count = 1;
-  launch_pack(p, program_->asked->dtype, stream, early);
+  launch_pack(p, program_->asked->dtype, g_.format, stream, early);
 }
 
 void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype, void* packed, cudaStream_t stream,
@@ -193,8 +194,6 @@ void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype
   assert(dtype == program_->asked->dtype);
   PackParams p;
   p.kernel = kernel;
-  p.tf32_as_f16 = g_.tf32_as_f16();
-  p.split = g_.splits();
   p.in_channels = g_.in_channels;
   p.out_channels = g_.out_channels;
   p.band = g_.columns;
@@ -208,6 +207,7 @@ void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype
     launch_scale({static_cast<const float*>(kernel), scales, g_.in_channels, g_.out_channels, g_.tap_count()}, stream,
                  early);
     p.scales = scales;
+    p.undo = scales + 2 * static_cast<std::size_t>(g_.out_channels);
     early = true;
   }
   if (!only_slides_) pack_as(choice_.strip, p, to, stream, early);
@@ -324,14 +324,14 @@ bool TiledConvolver::must_be_plain(const ConvJob& job, const RegisterProgram* pr
          (config == configs::swapped && !has_near_ends(job.to.step, choice_.preferred.size)) ||
          (config == configs::quads && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width))) ||
          (program != nullptr && config == configs::rows &&
-          !has_kernel(configs::rows, g_.columns, g_.operand, g_.element, true)) ||
+          !has_kernel(configs::rows, g_.columns, g_.format, g_.element, true)) ||
          (reduces && (along_w || config == configs::quads ||
                       config == configs::sliding));  // their stores expect the convolution's channels
 }
 
 void TiledConvolver::prepare_epilogue(const ConvJob& job, const Tile& tile, bool programmed, ConvParams& p) const {
   const float* const undo =
-      scales_filters() ? reinterpret_cast<const float*>(job.packed + scales_at()) + g_.out_channels : nullptr;
+      scales_filters() && !g_.splits() ? reinterpret_cast<const float*>(job.packed + scales_at()) + g_.out_channels : nullptr;
   if (programmed) {
     make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, p.program);
     if (g_.tf32_as_f16()) undo_scales(undo != nullptr, p.program);
@@ -370,7 +370,7 @@ void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {
   p.last_steps = g_.last_steps;
   p.weight_stage_units = tile.weight_stage_tiles * g_.columns * g_.row_bytes / 16;
   p.tile_units = g_.columns * (tile.config == configs::sliding ? joined_taps : 1) * g_.row_bytes / 16;
-  const auto groups = [&](int steps) { return (steps * step_bytes / g_.operand / group_channels + 1) / 2; };
+  const auto groups = [&](int steps) { return (steps * step_bytes / g_.operand() / group_channels + 1) / 2; };
   p.groups = groups(g_.row_bytes / step_bytes);
   p.last_groups = groups(g_.last_steps);
   p.plane_groups = (g_.chunks - 1) * p.groups + p.last_groups;
@@ -403,7 +403,10 @@ void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {
     shared += epilogue_warpgroup_bytes(g_.columns);
   }
   const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(shared), job.early};
-  const auto run = g_.splits()          ? (programmed ? launch_program_ieee : launch_conv_ieee)
+  if (scales_filters() && g_.splits())
+    p.weight_undo = reinterpret_cast<const float*>(job.packed + scales_at()) + 2 * static_cast<std::size_t>(g_.out_channels);
+  const auto run = g_.format == Format::f16x3 ? (programmed ? launch_program_f16x3 : launch_conv_f16x3)
+                   : g_.splits()        ? (programmed ? launch_program_tf32x3 : launch_conv_tf32x3)
                    : g_.tf32_as_f16()   ? (programmed ? launch_program_tf32_as_f16 : launch_conv_tf32_as_f16)
                    : dtype == CONVT_F32 ? (programmed ? launch_program_tf32 : launch_conv_tf32)
                    : dtype == CONVT_F16 ? (programmed ? launch_program_f16 : launch_conv_f16)
@@ -415,7 +418,7 @@ void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {
 // The first kernel leaves its assignment for the fallback kernel, which takes it.
 void TiledConvolver::pass_on(const Tile& tile, const Launch& how, ConvParams& p, FallbackLink& link) const {
   if (link.range_flags == nullptr) return;
-  if (!g_.tf32_as_f16()) {
+  if (!g_.guarded()) {
     p.fallback.first = link.assignment;
     for (std::size_t a = 0; a < 3; ++a)
       p.fallback.first.axis[a] = static_cast<int>(std::ranges::find(tile.order, link.order[a]) - tile.order.begin());

@@ -16,7 +16,7 @@ struct Choice {
   Tile preferred, plain, folded, strip;
 };
 
-// What the first kernel (tf32-as-f16) leaves for the fallback kernel (scheduler/fallback.cuh).
+// What the first kernel (with a range guard) leaves for the fallback kernel (scheduler/fallback.cuh).
 struct FallbackLink {
   Flags weight_guard;                         // ConvParams::weight_guard
   unsigned char* range_flags = nullptr;       // written by the first kernel
@@ -42,8 +42,8 @@ class HopperConvolver : public Convolver {
 
 std::shared_ptr<const HopperConvolver> make_convolver(std::shared_ptr<const Program> program,
                                                       const DeviceProperties& device, const Choice& choice);
-// tf32-as-f16 with its fallback.
-std::shared_ptr<const Convolver> make_tf32_as_f16_convolver(std::shared_ptr<const Program> program,
+// A kernel with a range guard, which multiplies f16 or parts of it, and its fallback.
+std::shared_ptr<const Convolver> make_guarded_convolver(std::shared_ptr<const Program> program,
                                                             std::shared_ptr<const HopperConvolver> first,
                                                             std::shared_ptr<const HopperConvolver> second,
                                                             const DeviceProperties& device);

@@ -47,7 +47,7 @@ double halo_clocks(const Geometry& g, const Tile& tile) {
   const double loads = tile.resident ? 32 : loads_of(roles);  // of resident halos, the next one's are issued early
   const int rows = tile.halo_rows, line = tile.halo[2],
             warps = roles.halo_warps(tile.config.all_producers_fill() && tile.all_weights);
-  const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.operand) / loads;
+  const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.operand()) / loads;
   const double values = 1.0 * rows * g.in_channels * value_clocks(tile.config, g.element);
   return std::max({std::ceil(batches) * load_latency, sector_clocks(g, rows, line), values});
 }
@@ -123,7 +123,7 @@ double plane_clocks(const Geometry& g, const Tile& tile) {
   const double all = halo_clocks(g, tile);
   const int most = (configs::sliding.m_tiles() + 1) * roles_of(configs::sliding).producers * group_threads / 2;
   if (tile.halo_rows > most) return all;
-  const double groups = steps_of(g) * step_bytes / g.operand / group_channels / 2;
+  const double groups = steps_of(g) * step_bytes / g.operand() / group_channels / 2;
   return std::max(std::ceil(groups) * load_latency / 2, sector_clocks(g, tile.halo_rows, tile.halo[2]));
 }
 

@@ -15,7 +15,7 @@ namespace {
 using namespace cuda::sm90;
 
 constexpr std::size_t most_candidates = 6;  // tiles with the least predicted cost
-// tf32-as-f16 needs this many input channels: with fewer, products are not the bottleneck.
+// f16 needs this many input channels: with fewer, products are not the bottleneck.
 constexpr int few_channels = 8;
 
 // The cheapest first, rejected ones last.
@@ -124,12 +124,12 @@ class Sm90Engine final : public Engine {
     none.rejection = tiling.rejection;
     if (!none.rejection.empty()) return {none};
     std::vector<Candidate> all;
-    // tf32-as-f16, with the same number of columns.
-    if (geometry.element == 4 && !geometry.splits() && !request.native_tf32 &&
+    // By f16, with the same number of columns.
+    if (geometry.element == 4 && (geometry.splits() || !request.native_tf32) &&
         can_use_f16(tiling.choice.geometry.columns) && geometry.in_channels >= few_channels) {
-      Tiling first = best_tiling(request.program, tf32_as_f16(geometry), device);
+      Tiling first = best_tiling(request.program, with_f16(geometry), device);
       const auto make = [&](const Choice& choice) {
-        return make_tf32_as_f16_convolver(request.program, make_convolver(request.program, device, choice),
+        return make_guarded_convolver(request.program, make_convolver(request.program, device, choice),
                                           make_convolver(request.program, device, tiling.choice), device);
       };
       if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns) {
@@ -154,7 +154,7 @@ class Sm90Engine final : public Engine {
     Choice choice = tiling.choice;
     std::vector<Candidate> all;
     for (const Tile& tile : tiling.folds ? tiling.folded : tiling.tiles) {
-      const std::string own = (choice.geometry.tf32_as_f16() ? "f" : "") + tile.print();
+      const std::string own = (choice.geometry.guarded() ? "f" : "") + tile.print();
       Candidate none;
       none.name = fmt::format("{} {}", name(), own);
       none.rejection = tile.rejection;
@@ -170,7 +170,7 @@ class Sm90Engine final : public Engine {
       for (const Between between : cuda::schedule::ways_between(*request.program))
         all.push_back(
             cuda::schedule::candidate_of(none.name, {request.program, convolver, device, between, 0}, request));
-      if (choice.geometry.tf32_as_f16() && !all.back().rejection.empty())
+      if (choice.geometry.guarded() && !all.back().rejection.empty())
         break;  // rejected for its chain, whatever the tile
     }
     return all;

@@ -227,7 +227,7 @@ std::vector<Tile> sliding_tiles(const Geometry& g, const DeviceProperties& devic
 
 // Rows of 64 bytes if those of 128 would be much emptier.
 void choose_rows(Geometry& g) {
-  const auto bytes_in = [&](std::int64_t row) { return ceil_div(std::int64_t{g.in_channels} * g.operand, row) * row; };
+  const auto bytes_in = [&](std::int64_t row) { return ceil_div(std::int64_t{g.in_channels} * g.operand(), row) * row; };
   set_rows(g, 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128);
 }
 
@@ -262,14 +262,14 @@ void set_columns(Geometry& g, bool norm) {
 }
 
 void set_rows(Geometry& g, int bytes) {
-  const int channels = bytes / g.operand, step = step_bytes * g.parts() / g.operand;
+  const int channels = bytes / g.operand(), step = step_bytes * g.parts() / g.operand();
   g.row_bytes = bytes;
   g.chunks = (g.in_channels - 1) / channels + 1;
   g.last_steps = (g.in_channels - (g.chunks - 1) * channels - 1) / step + 1;
 }
 
-Geometry tf32_as_f16(Geometry g) {
-  g.operand = 2;
+Geometry with_f16(Geometry g) {
+  g.format = g.splits() ? Format::f16x3 : Format::f16;
   choose_rows(g);
   return g;
 }
@@ -290,8 +290,11 @@ std::string describe(const Program& program, Geometry& g) {
   if (c.groups != 1) return "takes one group of channels";
   if (std::max({c.in_channels, c.out_channels, asked.input.batch}) > most_sizes)
     return "there are over 2^24 channels or images";
-  g.element = g.operand = static_cast<int>(size_of(asked.dtype));
-  if (asked.dtype == CONVT_F32 && asked.precision != CONVT_FLOAT32_TF32) g.operand = split_operand;
+  g.element = static_cast<int>(size_of(asked.dtype));
+  g.format = asked.dtype == CONVT_F16                     ? Format::f16
+             : asked.dtype == CONVT_BF16                  ? Format::bf16
+             : asked.precision == CONVT_FLOAT32_TF32      ? Format::tf32
+                                                          : Format::tf32x3;
   std::int64_t taps = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const std::int64_t dilation = c.kernel[a] == 1 ? 1 : c.dilation[a];
@@ -342,7 +345,7 @@ std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const Device
   if (config == configs::swapped &&
       (g.columns != swapped_channels || g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1))
     return {};
-  const bool duplicated = has_kernel(configs::quads, g.columns, g.operand, g.element, false) && g.row_bytes == 64 &&
+  const bool duplicated = has_kernel(configs::quads, g.columns, g.format, g.element, false) && g.row_bytes == 64 &&
                           g.taps[2].stride == 2 && g.fours;
   if (config == configs::quads && !duplicated) return {};
   if (config == configs::rows && (!has_columns(configs::rows, g.columns) || g.taps[2].stride != 2 || !g.ragged))

@@ -18,7 +18,7 @@ struct Geometry {
   Axes padding{0, 0, 0};
   std::array<int, 3> span{};  // inputs of a halo tile beyond its positions, for any first output
   int element = 4;            // bytes
-  int operand = 4;            // bytes of an operand: 2 with tf32-as-f16, 8 if split
+  Format format = Format::tf32;
   int in_channels = 1, out_channels = 1;
   int row_bytes = 128, chunks = 1, last_steps = 1;  // see ConvParams
   int columns = 8, bands = 1;
@@ -28,16 +28,18 @@ struct Geometry {
   std::int64_t batch = 1;
 
   int tap_count() const;
-  bool tf32_as_f16() const { return operand < element; }
-  bool splits() const { return operand == split_operand; }
+  int operand() const { return operand_bytes_of(format); }
+  bool guarded() const { return is_guarded(format, element); }
+  bool splits() const { return is_split(format); }
+  bool tf32_as_f16() const { return guarded() && !splits(); }
   int parts() const { return splits() ? 2 : 1; }  // of an operand in a row
   int row_steps() const { return row_bytes / parts() / step_bytes; }
-  int unit_channels() const { return 16 * parts() / operand; }
+  int unit_channels() const { return 16 * parts() / operand(); }
 };
 // Describes the program's convolution, or says why the engine declines it.
 std::string describe(const Program& program, Geometry& geometry);
-// The same with f16 operands in place of tf32.
-Geometry tf32_as_f16(Geometry geometry);
+// The same with f16 in place of tf32, as operands or as parts of them.
+Geometry with_f16(Geometry geometry);
 // Whether some step mixes channels; whether the first step is a norm over channels.
 bool mixes(const Program& program);
 bool begins_with_norm(const Program& program);

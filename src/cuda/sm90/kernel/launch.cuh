@@ -29,9 +29,8 @@ void launch_kernel(const ConvParams& params, const Launch& how) {
 
 template <class E, Format format, int n, class Program>
 void launch_columns(const Config& config, const ConvParams& params, const Launch& how) {
-  constexpr int operand = operand_bytes<typename KernelTraits<E, format, n, configs::single>::Input>;
   const auto try_launch = [&]<Config own>() {
-    if constexpr (has_kernel(own, n, operand, sizeof(E), !std::is_void_v<Program>)) {
+    if constexpr (has_kernel(own, n, format, sizeof(E), !std::is_void_v<Program>)) {
       if (config != own) return false;
       launch_kernel<KernelTraits<E, format, n, own, Program>>(params, how);
       return true;
@@ -49,7 +48,7 @@ template <class E, Format format, class Program>
 void launch_format(const Config& config, int columns, const ConvParams& params, const Launch& how) {
   switch (columns) {
     case 8:
-      if constexpr (can_use_f16(8) || !KernelTraits<E, format, 8, configs::single>::tf32_as_f16)
+      if constexpr (can_use_f16(8) || !KernelTraits<E, format, 8, configs::single>::guarded)
         return launch_columns<E, format, 8, Program>(config, params, how);
       break;
     case 24:

@@ -54,7 +54,7 @@ __device__ void slide(const ConvParams& p, const Memory& memory) {
     const auto leave = [&](int z) {  // output plane z is complete
       if (z >= range.first) {
         float complete[1][m_tiles][n / 2];
-        if (!Traits::tf32_as_f16 && shared.nonfinite) {
+        if (!Traits::guarded && shared.nonfinite) {
           accumulate_nonfinite<typename Traits::Element, n, joined_taps, PositionsAsRows<n>, m_tiles>(
               p, *memory.work(), 0, z, 0, 0, complete[0]);
         } else {

@@ -22,11 +22,16 @@ namespace convt::core::cuda::sm90 {
 template <class E, Format how, int n, Config which, class Program = void>
 struct KernelTraits {
   using Element = E;
-  static constexpr bool split = how == Format::tf32x3;
-  static constexpr Format format = split ? Format::tf32 : how;  // of matrix instructions
-  static constexpr bool tf32_as_f16 = sizeof(E) == sizeof(float) && how == Format::f16;
-  using Input = std::conditional_t<split, SplitTf32, std::conditional_t<tf32_as_f16, Tf32AsF16, E>>;
-  static constexpr bool lists_work = how == Format::tf32;  // it may be the fallback kernel: scheduler/fallback.cuh
+  static constexpr bool split = is_split(how);
+  static constexpr Format format = how == Format::tf32x3  ? Format::tf32  // of matrix instructions
+                                   : how == Format::f16x3 ? Format::f16
+                                                          : how;
+  static constexpr bool guarded = is_guarded(how, sizeof(E));
+  using Input = std::conditional_t<how == Format::tf32x3, SplitTf32,
+                                   std::conditional_t<how == Format::f16x3, SplitF16,
+                                                      std::conditional_t<guarded, Tf32AsF16, E>>>;
+  // It may be the fallback kernel: scheduler/fallback.cuh.
+  static constexpr bool lists_work = how == Format::tf32 || how == Format::tf32x3;
   using Epilogue = Program;
   static constexpr bool programmed = !std::is_void_v<Program>;
 

@@ -38,10 +38,32 @@ __device__ inline SplitTf32 load_next(const SplitTf32*& from, std::int64_t bytes
   return x;
 }
 template <>
-inline constexpr int operand_bytes<SplitTf32> = split_operand;
+inline constexpr int operand_bytes<SplitTf32> = operand_bytes_of(Format::tf32x3);
+
+// The same by two f16 parts. Inputs and weights are scaled before, so that their low parts are in f16's range too
+// (loader/range_guard.cuh).
+struct SplitF16 {
+  float value;
+};
+__device__ inline SplitF16 load_next(const SplitF16*& from, std::int64_t bytes) {
+  const auto* at = reinterpret_cast<const float*>(from);
+  const SplitF16 x{load_next(at, bytes)};
+  from = reinterpret_cast<const SplitF16*>(at);
+  return x;
+}
+template <>
+inline constexpr int operand_bytes<SplitF16> = operand_bytes_of(Format::f16x3);
+// What a block scales its inputs by, and what undoes that and the scale of weights: powers of two.
+struct SplitScales {
+  float input, undo;
+};
+__device__ inline SplitScales& split_scales() {
+  __shared__ SplitScales scales;
+  return scales;
+}
 // Parts of an element in a row, and bytes of each.
 template <class E>
-inline constexpr int operand_parts = std::is_same_v<E, SplitTf32> ? 2 : 1;
+inline constexpr int operand_parts = std::is_same_v<E, SplitTf32> || std::is_same_v<E, SplitF16> ? 2 : 1;
 template <class E>
 inline constexpr int part_bytes = operand_bytes<E> / operand_parts<E>;
 
@@ -55,7 +77,21 @@ __device__ inline uint4 split_vector(const SplitTf32* x, bool low) {
   }
   return {bits[0], bits[1], bits[2], bits[3]};
 }
+__device__ inline uint4 split_vector(const SplitF16* x, bool low) {
+  unsigned bits[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float first = x[2 * i].value, second = x[2 * i + 1].value;
+    bits[i] = half_pair(first, second);
+    if (low) {
+      const auto high = [&](unsigned half) { return to_real(convt_f16{static_cast<std::uint16_t>(half)}); };
+      bits[i] = half_pair(first - high(bits[i] & 0xffff), second - high(bits[i] >> 16));
+    }
+  }
+  return {bits[0], bits[1], bits[2], bits[3]};
+}
 __device__ inline uint4 rounded_vector(const SplitTf32* x) { return split_vector(x, false); }
+__device__ inline uint4 rounded_vector(const SplitF16* x) { return split_vector(x, false); }
 __device__ inline uint4 rounded_vector(const Tf32AsF16* x) {
   const auto pair = [&](int i) { return half_pair(x[i].value, x[i + 1].value); };
   return {pair(0), pair(2), pair(4), pair(6)};
@@ -95,7 +131,7 @@ __device__ float packed_weight(const unsigned char* tile, int column, int channe
   if constexpr (std::is_same_v<E, SplitTf32>) {
     const auto* const parts = reinterpret_cast<const float*>(tile);
     return parts[weight_offset<float>(column, channel, row_bytes)] +
-           parts[weight_offset<float>(column, channel + row_bytes / split_operand, row_bytes)];
+           parts[weight_offset<float>(column, channel + row_bytes / operand_bytes<SplitTf32>, row_bytes)];
   } else {
     return rounded_value(reinterpret_cast<const E*>(tile)[weight_offset<E>(column, channel, row_bytes)]);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scale of each filter for tf32-as-f16 (loader/range_guard.cuh).
+// The scale of each filter for f16 (loader/range_guard.cuh).
 #include "cuda/sm90/instructions.cuh"
 #include "cuda/sm90/loader/pack.hpp"
 
@@ -31,10 +31,11 @@ __global__ void __launch_bounds__(block_threads) scale_kernel(const __grid_const
   __syncthreads();
   if (thread == 0) {
     for (const float other : greatest_of) greatest = fmaxf(greatest, other);
-    // The scale is 1 for filters of zeros, and for those that no power of two can help: the guard then sees their
-    // weights unscaled.
-    int exponent = static_cast<int>(__float_as_uint(greatest) >> 23) - 127;
-    if (exponent < -100 || exponent > 126) exponent = filter_exponent;
+    // The scale is 1 for filters that no power of two can help: the guard then sees their weights unscaled. Filters of
+    // zeros have the largest scale, as all can have the least of all filters.
+    constexpr int least = -100;
+    int exponent = greatest == 0 ? least : static_cast<int>(__float_as_uint(greatest) >> 23) - 127;
+    if (exponent < least || exponent > 126) exponent = filter_exponent;
     p.scales[filter] = __uint_as_float(static_cast<unsigned>(127 + filter_exponent - exponent) << 23);
     p.scales[p.out_channels + filter] = __uint_as_float(static_cast<unsigned>(127 - filter_exponent + exponent) << 23);
   }

@@ -68,6 +68,7 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
         for (int k = 0; k < pixels; ++k) offset[k] = rows[i].offset[k] ^ (duplicated ? 0 : first * size);
         const bool inside = (offset[0] & Offsets::inside) != 0;
         const auto is_valid = [&](int k) { return inside && (full || k < left); };
+        scale_inputs(x[i], at_once);
         if constexpr (together) {
           const bool asked =
               guard.is_asked(guard.has_small(x[i], at_once, inside));  // channels past the last repeat the last one
@@ -113,6 +114,7 @@ struct LoadedUnit {
     if constexpr (sizeof(E) == 2) return of[0];
     E values[4 * count];
     memcpy(values, of, sizeof values);
+    scale_inputs(values, 4 * count);
     guard.judge_units(p, values, units, inside);
     const uint4 unit = rounded_vector(values);
     guard.add(unit);
@@ -122,6 +124,7 @@ struct LoadedUnit {
   __device__ uint4 low_parts() const {
     E values[4 * count];
     memcpy(values, of, sizeof values);
+    scale_inputs(values, 4 * count);
     return split_vector(values, true);
   }
 };

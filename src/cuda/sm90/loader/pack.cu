@@ -65,33 +65,54 @@ __device__ bool is_finite(E weight) {
 }
 __device__ inline bool is_finite(SplitTf32 weight) { return isfinite(weight.value) != 0; }
 __device__ inline bool is_finite(Tf32AsF16 weight) { return fabsf(weight.value) < beyond_f16; }
-// and rows of which f16 would lose digits. A warp sees each of 64 weights twice.
+__device__ inline bool is_finite(SplitF16 weight) { return fabsf(weight.value) < beyond_f16; }
+// and rows of which f16 would lose digits: of 64 weights, or 32 by parts. All threads of a warp call it.
 template <class E>
 __device__ bool does_for_row(const E*) {
   return true;
 }
-__device__ inline bool does_for_row(const Tf32AsF16* row) {
+template <int loads, class E>
+__device__ bool does_for_weights(const E* row, float least) {
   int few = 0, some = 0;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const float size = fabsf(row[half * warp_threads + static_cast<int>(threadIdx.x) % warp_threads].value);
-    few += __popc(__ballot_sync(~0U, size > 0 && size < tiny));
+  for (int i = 0; i < loads; ++i) {
+    const float size = fabsf(row[i * warp_threads + static_cast<int>(threadIdx.x) % warp_threads].value);
+    few += __popc(__ballot_sync(~0U, size > 0 && size < least));
     some += __popc(__ballot_sync(~0U, size > 0));
   }
   return !loses_digits(few, some);
 }
-// tf32-as-f16 scales filters.
+__device__ inline bool does_for_row(const Tf32AsF16* row) { return does_for_weights<2>(row, tiny); }
+__device__ inline bool does_for_row(const SplitF16* row) { return does_for_weights<1>(row, tiny_split); }
+// f16 needs scaled weights.
 template <class E>
 __device__ E scaled(E weight, float) {
   return weight;
 }
 __device__ inline Tf32AsF16 scaled(Tf32AsF16 weight, float scale) { return {weight.value * scale}; }
+__device__ inline SplitF16 scaled(SplitF16 weight, float scale) { return {weight.value * scale}; }
+// The scale that all filters can have, or 0 if it is out of range. All threads of a block call it.
+__device__ inline float least_scale(const PackParams& p) {
+  constexpr int warps = block_threads / warp_threads;
+  constexpr float most = 0x1p54F;
+  __shared__ float greatest_of[warps];
+  float undo = 0;
+  for (int filter = threadIdx.x; filter < p.out_channels; filter += block_threads)
+    undo = fmaxf(undo, p.scales[p.out_channels + filter]);
+  undo = greatest_of_warp(undo);
+  if (threadIdx.x % warp_threads == 0) greatest_of[threadIdx.x / warp_threads] = undo;
+  __syncthreads();
+  for (const float other : greatest_of) undo = fmaxf(undo, other);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *p.undo = undo;
+  return undo <= most && undo >= 1 / most ? 1 / undo : 0;
+}
 
 // 16 bytes of a row. Of split weights, low: of the low parts.
 template <class E>
 __device__ uint4 packed_vector(const E* x, bool) {
   return rounded_vector(x);
 }
+__device__ inline uint4 packed_vector(const SplitF16* x, bool low) { return split_vector(x, low); }
 // Large finite weights are truncated where they would become infinite, and infinite ones have no low part.
 __device__ inline uint4 packed_vector(const SplitTf32* x, bool low) {
   unsigned bits[4];
@@ -135,8 +156,12 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
     const int filter = piece.band * p.band + (piece.first + own_row) / (p.taps * p.joined);
     if (filter < p.out_channels) scale = p.scales[filter];
   }
+  if constexpr (std::is_same_v<E, SplitF16>) {
+    wait_for_kernel_before();
+    scale = least_scale(p);
+  }
   __syncthreads();
-  bool finite = true;
+  bool finite = scale != 0;
 #pragma unroll
   for (int k = 0; k < loads; ++k) {
     weight[k] = scaled(weight[k], scale);
@@ -167,9 +192,10 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
 
 }  // namespace
 
-void launch_pack(const PackParams& p, convt_dtype element, cudaStream_t stream, bool early) {
-  const auto kernel = p.tf32_as_f16          ? pack_kernel<Tf32AsF16>
-                      : p.split              ? pack_kernel<SplitTf32>
+void launch_pack(const PackParams& p, convt_dtype element, Format format, cudaStream_t stream, bool early) {
+  const auto kernel = format == Format::f16x3                           ? pack_kernel<SplitF16>
+                      : format == Format::tf32x3                        ? pack_kernel<SplitTf32>
+                      : is_guarded(format, element == CONVT_F32 ? 4 : 2) ? pack_kernel<Tf32AsF16>
                       : element == CONVT_F32 ? pack_kernel<float>
                       : element == CONVT_F16 ? pack_kernel<convt_f16>
                                              : pack_kernel<convt_bf16>;

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "cuda/common/launch.hpp"
-#include "cuda/sm90/config/params.hpp"
+#include "cuda/sm90/config/config.hpp"
 
 namespace convt::core::cuda::sm90 {
 
 // early: Launch::early.
 void launch_scale(const ScaleParams& params, cudaStream_t stream, bool early);
-void launch_pack(const PackParams& params, convt_dtype element, cudaStream_t stream, bool early);
+// element: of floats that are not split, and of other types.
+void launch_pack(const PackParams& params, convt_dtype element, Format format, cudaStream_t stream, bool early);
 
 }  // namespace convt::core::cuda::sm90

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// tf32-as-f16 and its range guard. Both formats have 11 significant bits, and tensor cores multiply f16 twice as fast.
+// The range guard of f16 in place of tf32: of whole floats (tf32-as-f16), or of their parts (f16x3). Both formats have
+// 11 significant bits, and tensor cores multiply f16 twice as fast.
 //
 // They differ in range. From 2^-14 to 65504 a float rounds to the same number in both (ties aside); a smaller one is
 // off by at most 2^-25. Packing scales filters and checks their weights. Here producers check the inputs that they
 // load: if one is too large, or many neighbours of one channel are too small, they set the flag of their block. The
-// fallback kernel (tf32) recomputes the work tiles of flagged blocks (scheduler/fallback.cuh).
+// fallback kernel (tf32, tf32x3) recomputes the work tiles of flagged blocks (scheduler/fallback.cuh).
+//
+// A low part is 2^-11 of its float, so that f16x3 needs 2^12 more of range: each block scales inputs by the power of
+// two that puts the largest of a sample into [2^11, 2^12).
 #pragma once
+
+#include <bit>
 
 #include "cuda/sm90/loader/element.cuh"
 #include "cuda/sm90/scheduler/fallback.cuh"
@@ -15,17 +21,28 @@ namespace convt::core::cuda::sm90 {
 // Magnitudes in the order of unsigned numbers, with 0 as the largest.
 __device__ inline unsigned order_of(float x) { return 2 * __float_as_uint(x) - 1; }
 inline constexpr unsigned order_of_zero = ~0U;
-inline constexpr unsigned order_of_tiny = 2 * ((127U - 15) << 23) - 1;  // 2 times its bits, less 1
-static_assert(tiny == 0x1p-15F);
+template <class E>
+inline constexpr float tiny_of = std::is_same_v<E, SplitF16> ? tiny_split : tiny;
+template <class E>
+inline constexpr unsigned order_of_tiny = 2 * std::bit_cast<unsigned>(tiny_of<E>) - 1;  // order_of() it
+
+// Scales inputs of f16x3.
+template <class E>
+__device__ void scale_inputs(E*, int) {}
+__device__ inline void scale_inputs(SplitF16* x, int count) {
+  const float scale = split_scales().input;
+#pragma unroll
+  for (int k = 0; k < count; ++k) x[k].value *= scale;
+}
 
 // Whether f16 suffices for some channels of a warp's pixels, `count` values in each lane. does(small, some): masks of
 // lanes with tiny values, and with values that are not 0. All threads of a warp call it.
-template <class Does>
-__device__ bool judge_lanes(const Tf32AsF16* x, int count, const Does& does) {
+template <class E, class Does>
+__device__ bool judge_lanes(const E* x, int count, const Does& does) {
   unsigned least = order_of_zero;
 #pragma unroll
   for (int k = 0; k < count; ++k) least = min(least, order_of(x[k].value));
-  return does(__ballot_sync(~0U, least < order_of_tiny), __ballot_sync(~0U, least != order_of_zero));
+  return does(__ballot_sync(~0U, least < order_of_tiny<E>), __ballot_sync(~0U, least != order_of_zero));
 }
 // The rule for lanes with the same channels. few: there are no other pixels. Otherwise one or two tiny values prove
 // nothing: among millions of normal numbers, some short group has two.
@@ -52,8 +69,9 @@ struct RangeGuard {
   template <class X>
   __device__ static void judge_halves(const ConvParams&, const X*, bool, bool) {}
 };
-template <>
-struct RangeGuard<Tf32AsF16> {
+template <class E>
+  requires(std::is_same_v<E, Tf32AsF16> || std::is_same_v<E, SplitF16>)
+struct RangeGuard<E> {
   static constexpr bool guards = true;
   static constexpr int unit = 8;  // channels that are judged together
 
@@ -69,22 +87,22 @@ struct RangeGuard<Tf32AsF16> {
     greatest_ = 0;  // not kept, to save registers
   }
   // Small values, checked as floats before they are stored: whether a lane with a pixel has a tiny value or a 0.
-  __device__ static bool has_small(const Tf32AsF16* x, int count, bool valid) {
-    float least = tiny;
+  __device__ static bool has_small(const E* x, int count, bool valid) {
+    float least = tiny_of<E>;
 #pragma unroll
     for (int k = 0; k < count; ++k) least = fminf(least, fabsf(x[k].value));
-    return valid && least < tiny;
+    return valid && least < tiny_of<E>;
   }
   // Whether some lane has; usually none. All threads of a warp call it.
   __device__ static bool is_asked(bool small) { return __any_sync(~0U, small) != 0; }
   // If so, the values are judged. Each lane has `count` channels of its own pixel, or zeros.
-  __device__ static void judge_pixels(const ConvParams& p, const Tf32AsF16* x, int count, bool few) {
+  __device__ static void judge_pixels(const ConvParams& p, const E* x, int count, bool few) {
 #pragma unroll
     for (int c = 0; c < count; c += unit)
       judge(p, x + c, [=](unsigned small, unsigned some) { return does_for_lanes(small, some, ~0U, few); });
   }
   // The same; each lane has one unit of the 4 or 8 of a pixel.
-  __device__ static void judge_units(const ConvParams& p, const Tf32AsF16* x, int units, bool valid) {
+  __device__ static void judge_units(const ConvParams& p, const E* x, int units, bool valid) {
     if (!is_asked(has_small(x, unit, valid))) return;
     judge(p, x, [=, &p](unsigned small, unsigned some) {
       const bool few = p.halo_rows * units <= warp_threads;
@@ -96,7 +114,7 @@ struct RangeGuard<Tf32AsF16> {
     });
   }
   // The same; each lane has one unit or none, of the first or the second half of channels.
-  __device__ static void judge_halves(const ConvParams& p, const Tf32AsF16* x, bool valid, bool second) {
+  __device__ static void judge_halves(const ConvParams& p, const E* x, bool valid, bool second) {
     const unsigned lanes = __ballot_sync(~0U, valid && second), others = __ballot_sync(~0U, valid && !second);
     judge(p, x, [=, &p](unsigned small, unsigned some) {
       const bool few = 2 * p.halo_rows <= warp_threads;
@@ -108,16 +126,16 @@ struct RangeGuard<Tf32AsF16> {
   static constexpr unsigned half_of_infinity = 0x7c00;
 
   template <class Does>
-  __device__ static void judge(const ConvParams& p, const Tf32AsF16* x, const Does& does) {
+  __device__ static void judge(const ConvParams& p, const E* x, const Does& does) {
     if (!judge_lanes(x, unit, does)) p.range_flags[blockIdx.x] = 1;
   }
   unsigned greatest_ = 0;  // a pair of f16 magnitudes, sign bits undefined; NaN is ignored, as f16 has it too
 };
 
-// Checks a sample: groups of 32 neighbouring pixels of 8 channels, spread over the input. If f16 fails there, it hardly
-// suffices anywhere, and is not tried. All blocks check the same sample. All threads of a block call it.
-template <int warps>
-__device__ bool does_for_sample(const ConvParams& p) {
+// Calls f(x, count, few) for each group of a sample: 32 neighbouring pixels of 8 channels, spread over the input. few:
+// there are no other pixels. All blocks see the same sample. All threads of a block call it.
+template <class E, int warps, class F>
+__device__ void for_sample(const ConvParams& p, const F& f) {
   constexpr unsigned least_groups = 2 * warps, most_groups = 8 * warps;
   const unsigned lane = threadIdx.x % warp_threads;
   const unsigned units = static_cast<unsigned>(p.in_channels + 7) / 8;
@@ -126,8 +144,7 @@ __device__ bool does_for_sample(const ConvParams& p) {
   const unsigned size[3] = {static_cast<unsigned>(p.axis[0].inputs), static_cast<unsigned>(p.axis[1].inputs),
                             static_cast<unsigned>(p.axis[2].inputs)};
   const unsigned pixels = size[0] * size[1] * size[2];
-  if (pixels == 0) return true;
-  bool does = true;
+  if (pixels == 0) return;
 #pragma unroll 1
   for (unsigned group = threadIdx.x / warp_threads; group < min(max(units, least_groups), most_groups);
        group += warps) {
@@ -143,24 +160,64 @@ __device__ bool does_for_sample(const ConvParams& p) {
       from += (p.axis[a].lowest + static_cast<int>(pixel - rest * size[a])) * p.axis[a].step;
       pixel = rest;
     }
-    Tf32AsF16 x[8];
+    E x[8];
 #pragma unroll
     for (int c = 0; c < 8; ++c) {
       const unsigned channel = unit * 8 + c;
       x[c].value = valid && channel < static_cast<unsigned>(p.in_channels) ? from[channel * p.channel_step] : 0;
     }
-#pragma unroll
-    for (int c = 0; c < 8; ++c) does &= !(fabsf(x[c].value) >= beyond_f16);
-    const bool few = pixels <= warp_threads;
-    does &= judge_lanes(x, 8, [=](unsigned small, unsigned some) { return does_for_lanes(small, some, ~0U, few); });
+    f(x, 8, pixels <= warp_threads);
   }
+}
+
+// Finds the scale of inputs from a sample; returns whether there is one. All threads of a block call it.
+template <int warps>
+__device__ bool find_input_scale(const ConvParams& p) {
+  __shared__ float greatest_of[warps];
+  constexpr int goal = 11, most = 60;  // exponents
+  float greatest = 0;
+  bool finite = true;
+  for_sample<SplitF16, warps>(p, [&](const SplitF16* x, int count, bool) {
+#pragma unroll
+    for (int c = 0; c < count; ++c) {
+      greatest = fmaxf(greatest, fabsf(x[c].value));
+      finite &= isfinite(x[c].value) != 0;
+    }
+  });
+  greatest = greatest_of_warp(greatest);
+  if (threadIdx.x % warp_threads == 0) greatest_of[threadIdx.x / warp_threads] = greatest;
+  finite = __syncthreads_or(finite ? 0 : 1) == 0;
+#pragma unroll 1
+  for (int i = 0; i < warps; ++i) greatest = fmaxf(greatest, greatest_of[i]);
+  const int exponent = greatest == 0 ? 0 : static_cast<int>(__float_as_uint(greatest) >> 23) - 127;
+  if (!finite || exponent < -most || exponent > most) return false;
+  if (threadIdx.x == 0)
+    split_scales() = {__uint_as_float(static_cast<unsigned>(127 + goal - exponent) << 23),
+                      __uint_as_float(static_cast<unsigned>(127 - goal + exponent) << 23)};
+  __syncthreads();
+  return true;
+}
+
+// Checks a sample. If f16 fails there, it hardly suffices anywhere, and is not tried. All threads of a block call it.
+template <class E, int warps>
+__device__ bool does_for_sample(const ConvParams& p) {
+  if constexpr (std::is_same_v<E, SplitF16>)
+    if (!find_input_scale<warps>(p)) return false;
+  bool does = true;
+  for_sample<E, warps>(p, [&](E* x, int count, bool few) {
+    scale_inputs(x, count);
+#pragma unroll
+    for (int c = 0; c < count; ++c) does &= !(fabsf(x[c].value) >= beyond_f16);
+    does &=
+        judge_lanes(x, count, [=](unsigned small, unsigned some) { return does_for_lanes(small, some, ~0U, few); });
+  });
   return __syncthreads_or(does ? 0 : 1) == 0;
 }
 
-// Whether tf32-as-f16 is worth a try; initialises the block's flag. All threads of a block call it.
-template <int warps>
+// Whether f16 is worth a try; initialises the block's flag. All threads of a block call it.
+template <class E, int warps>
 __device__ bool passes_range_guard(const ConvParams& p) {
-  const bool does = does_for_sample<warps>(p);
+  const bool does = does_for_sample<E, warps>(p);
   const int block = blockIdx.x, grid = gridDim.x;
   if (threadIdx.x == 0) p.range_flags[block] = does ? 0 : recompute_all;
   // The last block pads the flags with zeros to whole loads.
@@ -168,6 +225,8 @@ __device__ bool passes_range_guard(const ConvParams& p) {
     p.range_flags[grid + threadIdx.x] = 0;
   if (does) __syncthreads();  // before other threads set it
   wait_for_kernel_before();   // always: whoever waits for this kernel waits for the one before it too
+  if constexpr (std::is_same_v<E, SplitF16>)
+    if (threadIdx.x == 0) split_scales().undo *= *p.weight_undo;  // read after the barriers' initialisation
   return does && !any_flag(p.weight_guard);
 }
 
@@ -175,7 +234,8 @@ __device__ bool passes_range_guard(const ConvParams& p) {
 template <class Traits>
 __device__ bool must_run(const ConvParams& p) {
   constexpr int threads = Traits::roles.threads();
-  if constexpr (Traits::tf32_as_f16) return passes_range_guard<threads / warp_threads>(p);
+  if constexpr (Traits::guarded) 
+    return passes_range_guard<typename Traits::Input, threads / warp_threads>(p);
   if constexpr (Traits::lists_work)
     if (p.fallback.first.flags != nullptr) return must_recompute<Traits>(p);
   return true;

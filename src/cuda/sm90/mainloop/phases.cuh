@@ -59,7 +59,7 @@ __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int nu
   if (shared.nonfinite) {
 #pragma unroll
     for (int j = 0; j < joint; ++j) {
-      if constexpr (Traits::tf32_as_f16) {
+      if constexpr (Traits::guarded) {
         accumulate_nothing(sums[j]);
       } else {
         const WorkTile work = *memory.work();  // a copy: else its address takes a register for a rare call
@@ -112,7 +112,7 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int varian
   sum_phases_any<Traits, joint>(p, memory, number, count, offset, states, held, sums);
   if (held.finished_halo >= 0) consumer_release_halo(shared, held.finished_halo);
   if (held.weights >= 0) consumer_release_weights(shared, held.weights);
-  if constexpr (Traits::split) {
+  if constexpr (std::is_same_v<typename Traits::Input, SplitTf32>) {
     if (!shared.nonfinite) mend_split_sums<Traits, joint>(p, memory, number, count, sums);
   }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Split operands: float32's products from tf32's.
+// Split operands: float32's products from those of tf32 or f16.
 //
-// A float is the sum of two tf32 parts, high and low. x * w is high * high and the two products of a high and a low
+// A float is the sum of two parts, high and low. x * w is high * high and the two products of a high and a low
 // part; low * low is below float32's last digit. Matrix instructions truncate their sums. So only a few products are
 // summed at a time, the small ones first, and ordinary additions, which round, add these to the sums. While one set of
 // few sums is added, the tensor cores work on the other.
 #pragma once
 
+#include "cuda/sm90/loader/element.cuh"
 #include "cuda/sm90/mainloop/taps.cuh"
 #include "cuda/sm90/operand.cuh"
 #include "cuda/sm90/pipeline/pipeline.cuh"
@@ -35,13 +36,15 @@ __device__ void begin_sums(float (&sums)[m_tiles][count]) {
   }
 }
 
-// Adds what was summed by matrix instructions that have ended.
-template <int count>
+// Adds what was summed by matrix instructions that have ended. Parts of f16 are of scaled inputs and weights.
+template <class Input, int count>
 __device__ void add_few(float (&few)[count], float (&sums)[count]) {
+  float undo = 1;
+  if constexpr (std::is_same_v<Input, SplitF16>) undo = split_scales().undo;
 #pragma unroll
   for (int k = 0; k < count; ++k) {
     opaque(few[k]);  // not read before the wait
-    sums[k] += few[k];
+    sums[k] = std::is_same_v<Input, SplitF16> ? fmaf(few[k], undo, sums[k]) : sums[k] + few[k];
   }
 }
 
@@ -65,7 +68,7 @@ __device__ void multiply_split_taps(const ConvParams& p, const Operand& inputs, 
         multiply_wait<1>();
       else
         multiply_wait<0>();
-      if (group - 2 < groups) add_few(few[set], sums[(group - 2) % m_tiles]);
+      if (group - 2 < groups) add_few<typename Traits::Input>(few[set], sums[(group - 2) % m_tiles]);
     }
     if (group >= groups) continue;
     const int first = group / m_tiles * at_once, m_tile = group % m_tiles;

@@ -13,7 +13,7 @@ __device__ bool has_nonfinite_weights(const ConvParams& p) {
   wait_for_kernel_before();
   // With tf32-as-f16 the fallback kernel handles such weights. But ptxas must not know: it would move zeros among
   // products (C7515).
-  return Traits::tf32_as_f16 ? p.nonfinite.loads < 0 : any_flag(p.nonfinite);
+  return Traits::guarded ? p.nonfinite.loads < 0 : any_flag(p.nonfinite);
 }
 
 // Halo stages, weight stages, work tiles, output offsets, and the epilogue's part: scale and bias, staged results,

@@ -12,9 +12,9 @@ namespace {
 // by 1 to 5 %.
 constexpr double fallback_seconds = 4e-6, pack_rate = 4e12, saved = 0.9;
 
-class Tf32AsF16Convolver : public Convolver {
+class GuardedConvolver : public Convolver {
  public:
-  Tf32AsF16Convolver(std::shared_ptr<const Program> program, std::shared_ptr<const HopperConvolver> first,
+  GuardedConvolver(std::shared_ptr<const Program> program, std::shared_ptr<const HopperConvolver> first,
                      std::shared_ptr<const HopperConvolver> second, const DeviceProperties& device)
       : program_(std::move(program)), first_(std::move(first)), second_(std::move(second)), device_(device) {}
 
@@ -31,7 +31,7 @@ class Tf32AsF16Convolver : public Convolver {
     return saved * first_->seconds(images, box, pools) + fallback_seconds + second_->packed_bytes() / pack_rate;
   }
   std::string why_not(std::size_t begin, std::size_t end) const override {
-    return first_->steps_run_in_registers(begin, end) ? "" : "its chain runs in strips, behind tf32";
+    return first_->steps_run_in_registers(begin, end) ? "" : "its chain runs in strips, which multiply without f16";
   }
   std::string explain(bool pools) const override { return first_->explain(pools); }
 
@@ -59,7 +59,7 @@ class Tf32AsF16Convolver : public Convolver {
   DeviceProperties device_;
 };
 
-void Tf32AsF16Convolver::convolve(const ConvJob& job) const {
+void GuardedConvolver::convolve(const ConvJob& job) const {
   ConvJob again = job;
   again.packed += static_cast<std::size_t>(second_at());
   if (!first_->runs_in_registers(job)) return second_->convolve(again);
@@ -73,11 +73,11 @@ void Tf32AsF16Convolver::convolve(const ConvJob& job) const {
 
 }  // namespace
 
-std::shared_ptr<const Convolver> make_tf32_as_f16_convolver(std::shared_ptr<const Program> program,
+std::shared_ptr<const Convolver> make_guarded_convolver(std::shared_ptr<const Program> program,
                                                             std::shared_ptr<const HopperConvolver> first,
                                                             std::shared_ptr<const HopperConvolver> second,
                                                             const DeviceProperties& device) {
-  return std::make_shared<const Tf32AsF16Convolver>(std::move(program), std::move(first), std::move(second), device);
+  return std::make_shared<const GuardedConvolver>(std::move(program), std::move(first), std::move(second), device);
 }
 
 }  // namespace convt::core::cuda::sm90

@@ -4,8 +4,8 @@
 
 namespace convt::core::cuda::sm90 {
 
-void launch_program_ieee(const Config& config, int columns, const ConvParams& params, const Launch& how) {
-  launch_format<float, Format::tf32x3, ProgramEpilogue>(config, columns, params, how);
+void launch_program_f16x3(const Config& config, int columns, const ConvParams& params, const Launch& how) {
+  launch_format<float, Format::f16x3, ProgramEpilogue>(config, columns, params, how);
 }
 
 }  // namespace convt::core::cuda::sm90

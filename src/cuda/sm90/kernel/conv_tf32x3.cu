@@ -3,7 +3,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-void launch_conv_ieee(const Config& config, int columns, const ConvParams& params, const Launch& how) {
+void launch_conv_tf32x3(const Config& config, int columns, const ConvParams& params, const Launch& how) {
   launch_format<float, Format::tf32x3, void>(config, columns, params, how);
 }
 

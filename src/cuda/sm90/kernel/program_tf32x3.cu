@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/sm90/epilogue/program.cuh"
+#include "cuda/sm90/kernel/launch.cuh"
+
+namespace convt::core::cuda::sm90 {
+
+void launch_program_tf32x3(const Config& config, int columns, const ConvParams& params, const Launch& how) {
+  launch_format<float, Format::tf32x3, ProgramEpilogue>(config, columns, params, how);
+}
+
+}  // namespace convt::core::cuda::sm90
