@@ -41,7 +41,7 @@ struct MinFold {
 // Mean and inverse standard deviation: the statistics of every norm.
 struct Norm : Normalise, SumFold {
   double eps = 1e-5;
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr bool two_pass = true;
 
   template <class V>

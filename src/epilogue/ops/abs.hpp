@@ -4,7 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Abs : Pointwise {
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "|x|";
   static constexpr std::string_view torch = "x.abs()";
   static constexpr std::string_view examples = "abs";

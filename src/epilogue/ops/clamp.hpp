@@ -7,7 +7,7 @@ struct Clamp : Pointwise {
   double min = -infinity;
   double max = infinity;
 
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x limited to [min, max]; either may be left out";
   static constexpr std::string_view torch = "torch.clamp(x, min, max)";
   static constexpr std::string_view examples = "clamp(0, 1)\nclamp(min=-0.25)\nclamp(max=0.75)";

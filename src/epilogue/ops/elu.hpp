@@ -6,6 +6,7 @@ namespace convt::core::CONVT_OPS {
 struct Elu : Pointwise {
   double alpha = 1;
 
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x if x > 0, else alpha*(exp(x) - 1)";
   static constexpr std::string_view torch = "F.elu(x, alpha)";
   static constexpr std::string_view examples = "elu\nelu(alpha=0.5)";

@@ -4,6 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Exp : Pointwise {
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "e to the power of x";
   static constexpr std::string_view torch = "x.exp()";
   static constexpr std::string_view examples = "exp";

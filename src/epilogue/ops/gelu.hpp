@@ -6,6 +6,7 @@ namespace convt::core::CONVT_OPS {
 struct Gelu : Pointwise {
   bool by_tanh = false;
 
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x * Phi(x), by erf, or with the flag by its tanh approximation";
   static constexpr std::string_view torch = "F.gelu(x, approximate='tanh' if tanh else 'none')";
   static constexpr std::string_view examples = "gelu\ngelu(tanh)";

@@ -6,7 +6,7 @@ namespace convt::core::CONVT_OPS {
 struct Hardshrink : Pointwise {
   double lambd = 0.5;
 
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x where |x| > lambd, else 0";
   static constexpr std::string_view torch = "F.hardshrink(x, lambd)";
   static constexpr std::string_view examples = "hardshrink\nhardshrink(0.25)";

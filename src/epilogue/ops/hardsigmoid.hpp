@@ -4,7 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Hardsigmoid : Pointwise {
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "clamp(x + 3, 0, 6) / 6";
   static constexpr std::string_view torch = "F.hardsigmoid(x)";
   static constexpr std::string_view examples = "hardsigmoid";

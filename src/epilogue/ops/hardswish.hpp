@@ -4,7 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Hardswish : Pointwise {
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x * clamp(x + 3, 0, 6) / 6";
   static constexpr std::string_view torch = "F.hardswish(x)";
   static constexpr std::string_view examples = "hardswish";

@@ -7,7 +7,7 @@ struct Hardtanh : Pointwise {
   double min = -1;
   double max = 1;
 
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x limited to [min, max]";
   static constexpr std::string_view torch = "F.hardtanh(x, min, max)";
   static constexpr std::string_view examples = "hardtanh\nhardtanh(-0.5, 2)";

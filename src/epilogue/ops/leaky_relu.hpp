@@ -6,7 +6,7 @@ namespace convt::core::CONVT_OPS {
 struct LeakyRelu : Pointwise {
   double slope = 0.01;
 
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x if x > 0, else slope*x";
   static constexpr std::string_view torch = "F.leaky_relu(x, slope)";
   static constexpr std::string_view examples = "leaky_relu\nleaky_relu(0.2)";

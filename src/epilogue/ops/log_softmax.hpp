@@ -6,6 +6,7 @@ namespace convt::core::CONVT_OPS {
 struct LogSoftmax : Normalise, MaxFold {
   AxisSet axes;
 
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about =
       "x minus the log of the sum of exp(x) over channels, or over the axes that are named";
   static constexpr std::string_view torch = "along(torch.log_softmax, x, dims)";

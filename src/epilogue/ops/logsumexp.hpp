@@ -4,6 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Logsumexp : Reduce, MaxFold {
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about =
       "log of the sum of exp over channels, or over the axes that are named; to one element each";
   static constexpr std::string_view torch = "torch.logsumexp(x, dims, keepdim=True)";

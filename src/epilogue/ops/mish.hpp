@@ -4,6 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Mish : Pointwise {
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x * tanh(log(1 + exp(x)))";
   static constexpr std::string_view torch = "F.mish(x)";
   static constexpr std::string_view examples = "mish";

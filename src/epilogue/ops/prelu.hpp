@@ -7,7 +7,7 @@ struct Prelu : Combine {
   Prelu() { term.kind = Term::channel; }
 
   static constexpr bool linear = false;
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x if x > 0, else x times a slope: a number, or one per channel";
   static constexpr std::string_view torch = "torch.where(x > 0, x, x * other)";
   static constexpr std::string_view examples = "prelu\nprelu(dtype=f32)\nprelu(0.25)";

@@ -4,7 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Relu : Pointwise {
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "max(x, 0)";
   static constexpr std::string_view torch = "F.relu(x)";
   static constexpr std::string_view examples = "relu";

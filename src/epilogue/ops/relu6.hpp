@@ -4,7 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Relu6 : Pointwise {
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x limited to [0, 6]";
   static constexpr std::string_view torch = "F.relu6(x)";
   static constexpr std::string_view examples = "relu6";

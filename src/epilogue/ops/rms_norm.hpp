@@ -7,7 +7,7 @@ struct RmsNorm : Normalise, SumFold {
   bool channels = false;
   double eps = 1e-6;
 
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "divides by the root of the mean square over the channels of each pixel";
   static constexpr std::string_view torch = "F.rms_norm(x.movedim(1, -1), x.shape[1:2], None, eps).movedim(-1, 1)";
   static constexpr std::string_view examples = "rms_norm(channels)\nrms_norm(channels, eps=0.01)";

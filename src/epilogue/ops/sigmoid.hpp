@@ -4,6 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Sigmoid : Pointwise {
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "1 / (1 + exp(-x))";
   static constexpr std::string_view torch = "torch.sigmoid(x)";
   static constexpr std::string_view examples = "sigmoid";

@@ -4,6 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Silu : Pointwise {
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x * sigmoid(x)";
   static constexpr std::string_view torch = "F.silu(x)";
   static constexpr std::string_view examples = "silu";

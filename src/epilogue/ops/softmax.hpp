@@ -6,6 +6,7 @@ namespace convt::core::CONVT_OPS {
 struct Softmax : Normalise, MaxFold {
   AxisSet axes;
 
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "exp(x), divided by its sum over channels, or over the axes that are named";
   static constexpr std::string_view torch = "along(torch.softmax, x, dims)";
   static constexpr std::string_view examples = "softmax\nsoftmax(axes=w)\nsoftmax(axes=cw)";

@@ -7,6 +7,7 @@ struct Softplus : Pointwise {
   double beta = 1;
   double threshold = 20;
 
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "log(1 + exp(beta*x)) / beta, and x itself where beta*x > threshold";
   static constexpr std::string_view torch = "F.softplus(x, beta, threshold)";
   static constexpr std::string_view examples = "softplus\nsoftplus(beta=2, threshold=1.5)";

@@ -4,6 +4,7 @@
 namespace convt::core::CONVT_OPS {
 
 struct Tanh : Pointwise {
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "hyperbolic tangent";
   static constexpr std::string_view torch = "torch.tanh(x)";
   static constexpr std::string_view examples = "tanh";

@@ -7,7 +7,7 @@ struct Threshold : Pointwise {
   double threshold = 0;
   double value = 0;
 
-  static constexpr bool light = true;
+  static constexpr bool unrolled = true;
   static constexpr std::string_view about = "x where x > threshold, else value";
   static constexpr std::string_view torch = "F.threshold(x, threshold, value)";
   static constexpr std::string_view examples = "threshold(0.25, -1)";

@@ -79,7 +79,7 @@ struct Config {
   CONVT_FN constexpr int joint() const { return phases == Phases::two ? 2 : 1; }
   // Row tiles of a warpgroup.
   CONVT_FN constexpr int m_tiles(int columns = 64) const {
-    if (warps == Warps::wide) return phases == Phases::one ? 2 : 1;
+    if (warps == Warps::wide) return phases == Phases::folded ? 1 : 2;
     if (warps == Warps::k_heavy) return columns == most_columns ? 1 : 2;
     return is_single() || phases == Phases::sliding ? 2 : 1;
   }
@@ -117,6 +117,10 @@ namespace configs {
 enum class Takes : int { none, any, two_bytes, as_stored_or_tf32x3, split };
 // With more columns there would be no registers for accumulators twice.
 inline constexpr int most_split_columns = 64;
+// Sets of few sums that take turns (mainloop/split.cuh): beside 128 accumulators there are registers for one.
+constexpr int split_sets(const Config& config, int columns) {
+  return columns / 2 * config.joint() * config.m_tiles(columns) >= 128 ? 1 : 2;
+}
 struct ConfigRow {
   std::string_view name, letter;
   Config config;

@@ -25,12 +25,15 @@ inline constexpr int swapped_positions = 128,
                      swapped_channels = 64;   // of a matrix instruction with swapped operands
 inline constexpr int joined_taps = 3;         // along the axis of sliding planes: kernel/sliding.cuh
 inline constexpr int most_taps = 4096;        // of a kernel
-inline constexpr int shared_slack = 1024;     // shared memory begins at a multiple of this
+inline constexpr int shared_alignment = 1024;  // of the first halo stage
 inline constexpr int most_tap_offsets = 512;  // taps whose offsets are listed
 inline constexpr int most_weight_stages = 8, most_halo_stages = 8;
 inline constexpr int most_staged = 4;  // buffers of staged results, each with its own barriers
 inline constexpr int barrier_bytes = 2 * (most_halo_stages + most_weight_stages + most_staged) * 8;
-inline constexpr int most_shared = 232448 - barrier_bytes;  // bytes of a block, barriers aside
+inline constexpr int split_scale_bytes = 16;             // loader/element.cuh
+inline constexpr int static_bytes = barrier_bytes + split_scale_bytes;
+inline constexpr int most_shared = 232448 - static_bytes;  // dynamic bytes of a block
+inline constexpr int shared_slack = shared_alignment - split_scale_bytes;  // dynamic memory begins after the static
 
 // A block of the packing kernel takes this many rows of weights, neighbours in the kernel's tensor, of one chunk of
 // input channels.
@@ -302,7 +305,7 @@ struct ConvParams {
   Chain chain;  // in a strip, if it is no register epilogue
   // At the end: the compiler loads neighbouring parameters at once, and kernels were a few percent slower with these
   // among the others.
-  Flags weight_guard;                    // kernels with a range guard, and their fallback: what packing found about weights
+  Flags weight_guard;  // kernels with a range guard, and their fallback: what packing found about weights
   unsigned char* range_flags = nullptr;  // kernels with a range guard: one flag for each block
   Fallback fallback;                     // of the fallback kernel
   const float* undo = nullptr;           // by output channel: undoes the filters' scale, in the first scale and bias

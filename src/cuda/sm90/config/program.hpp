@@ -3,8 +3,9 @@
 // it, epilogue/program.cuh runs it. Register epilogues have their own code, which is faster.
 //
 // Choosing an op by its number takes longer than its math on a few values. So a wide step runs on all accumulators of a
-// thread at once. Its code is unrolled for each of them, which only short math can afford; other steps run on a part of
-// the accumulators at a time. A pass is a sequence of wide steps, or of others.
+// thread at once. Its code is unrolled for each of them, which is worth it for ops that are short or common (Unrolled
+// in epilogue/families.hpp); narrow steps run on a part of the accumulators at a time. A pass is a sequence of wide
+// steps, or of narrow ones.
 #pragma once
 
 #include "cuda/chain/params.hpp"

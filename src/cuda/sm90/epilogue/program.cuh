@@ -4,6 +4,7 @@
 
 #include "cuda/sm90/epilogue/program_values.cuh"
 #include "cuda/sm90/epilogue/registers.cuh"
+#include "cuda/sm90/mainloop/phases.cuh"
 #include "cuda/sm90/store/planes.cuh"
 
 namespace convt::core::cuda::sm90 {
@@ -27,7 +28,7 @@ __device__ void rotate(float (&x)[parts][count]) {
 template <class E, class Values, int parts, int count>
 __device__ __forceinline__ void run_narrow(const Values& values, const RegisterProgram::Pass& pass,
                                            float (&x)[parts][count], RowStatistics<parts>& rows) {
-  constexpr int groups = groups_at_hand(count / 4, parts), turns = count / 4 / groups;
+  constexpr int groups = groups_at_hand(count / 4, parts, Values::has_room), turns = count / 4 / groups;
   const RegisterProgram& program = values.p.program;
   const int first = pass.first, end = pass.end;
   const bool one = turns == 1 || pass.one;
@@ -80,8 +81,8 @@ __device__ __forceinline__ void run_program(const Values& values, float (&x)[par
   }
 }
 
-// Runs a program and gives its results to writer_as<E>(), 8 columns at a time. Between stages of a schedule they are
-// floats, whatever E is.
+// Runs a program and gives its results to writer_as<ResultOf<E>>(), 8 columns at a time. Between stages of a schedule
+// they are floats, whatever E is.
 template <class E, int n, class Values, class WriterAs, int joint, int m_tiles>
 __device__ __forceinline__ void finish_program(const Values& values, const WriterAs& writer_as,
                                                float (&sums)[joint][m_tiles][n / 2]) {
@@ -93,7 +94,7 @@ __device__ __forceinline__ void finish_program(const Values& values, const Write
     });
   };
   if (OfOwnType<WriterAs> || sizeof(E) == sizeof(float) || values.p.to.dtype != CONVT_F32)
-    write_as.template operator()<E>();
+    write_as.template operator()<ResultOf<E>>();
   else if constexpr (!OfOwnType<WriterAs>)
     write_as.template operator()<float>();
 }
@@ -112,8 +113,8 @@ struct ProgramEpilogue {
   __device__ static __forceinline__ void finish_phases(const ConvParams& p, const Memory& memory, const Phase& c,
                                                        float (&sums)[joint][m_tiles][count]) {
     using Results = typename Traits::StorePolicy::template Results<Traits>;
-    finish_program<typename Traits::Element, Traits::columns>(PhaseValues<Traits>(p, memory, c),
-                                                              Results{p, memory, c.bits, c.result}, sums);
+    finish_program<PlainInput<Traits>, Traits::columns>(PhaseValues<Traits>(p, memory, c),
+                                                        Results{p, memory, c.bits, c.result}, sums);
   }
 
   // A sliding plane.

@@ -122,8 +122,8 @@ __device__ void map_values(const Op& op, const RowStatistics<parts>& rows, float
   }
 }
 
-// A mixing step on all accumulators. Of ops that are not light, only the statistics that all threads share. kept: may be
-// in memory.
+// A mixing step on all accumulators. Of ops that are not light, only the statistics that all threads share. kept: may
+// be in memory.
 template <class E, class Values, int parts, int count>
 __device__ void mix_wide(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[parts][count],
                          RowStatistics<parts>& kept) {
@@ -132,7 +132,7 @@ __device__ void mix_wide(const Values& values, int code, const RegisterProgram::
   RowStatistics<parts> rows = kept;
   visit_mixing(code % each, step, [&]<class Op>(const Op& op) {
     if (part == RegisterProgram::folds) return find_centres<E>(op, values, x, rows);
-    if constexpr (Light<Op>) {
+    if constexpr (Unrolled<Op>) {
       if (part == RegisterProgram::maps) return map_values<E, count / 4>(op, rows, x);
       add_deviations<E, count / 4>(op, values, 0, x, rows);
     }
@@ -147,7 +147,7 @@ __device__ void mix_some(const Values& values, int first, int code, const Regist
   constexpr int each = RegisterProgram::ops_each;
   RowStatistics<parts> rows = kept;
   visit_mixing(code % each, step, [&]<class Op>(const Op& op) {
-    if constexpr (!Light<Op>) {
+    if constexpr (!Unrolled<Op>) {
       if (code >= RegisterProgram::maps)
         map_values<E, groups>(op, rows, x);
       else if constexpr (Op::two_pass)

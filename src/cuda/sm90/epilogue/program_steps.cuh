@@ -125,43 +125,43 @@ __device__ void apply_op(const RegisterProgram::Step& step, float (&x)[parts][co
   }
 }
 
-// A wide step.
-template <class E, class Values, int parts, int count>
-__device__ void apply_wide(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[parts][count],
-                           RowStatistics<parts>& rows) {
-  constexpr int groups = count / 4;
-  const auto channels = [&](int i) { return near_channels(values, step, i); };
-  if (Values::mixes && code >= RegisterProgram::folds) {
-    if constexpr (Values::mixes) mix_wide<E>(values, code, step, x, rows);
-    return;
-  }
-  switch (code) {
-    case RegisterProgram::scale_bias_by_number:
-      apply_line<groups>(step, x);
-      break;
-    case RegisterProgram::scale_bias:
-      apply_lines<groups, Values>(x, channels);
-      break;
-#define CONVT_OP(name, Type)                                                     \
-  case static_cast<int>(OpNumber::name):                                         \
-    if constexpr (Light<ops_in_registers::Type>)                                 \
-      apply_op<E, ops_in_registers::Type, groups, Values>(step, x, channels);    \
-    break;
-#include "epilogue/ops.def"
-#undef CONVT_OP
-  }
+// f.operator()<T>() for the type of a step's tensor: E's results, or floats.
+template <class E, class F>
+__device__ void with_tensor_type(const RegisterProgram::Step& step, const F& f) {
+  using T = ResultOf<E>;
+  if constexpr (sizeof(T) != sizeof(float))
+    if (step.dtype != CONVT_F32) return f.template operator()<T>();
+  f.template operator()<float>();
 }
 
-// Ops with another value for each element.
-template <class E, int groups, int parts, int count>
+// Of `groups` groups of values in each part: how many a program has at hand at a time, in narrow steps. A step's code
+// is as long as they are many, and a kernel has that of all ops; beside 64 accumulators there are few registers.
+CONVT_FN constexpr int groups_at_hand(int groups, int parts, bool has_room) {
+  const int most_values = has_room ? 24 : 8;
+  int most = 1;
+  for (int c = 1; c <= groups; ++c)
+    if (groups % c == 0 && c * parts * 4 <= most_values) most = c;
+  return most;
+}
+
+// The same of elements of whole tensors that are loaded at a time, of so many bytes each.
+CONVT_FN constexpr int groups_loaded(int groups, int parts, int bytes) {
+  int most = 1;
+  for (int c = 1; c <= groups; ++c)
+    if (groups % c == 0 && c * parts * 4 * bytes <= 64) most = c;
+  return most;
+}
+
+// Ops with another value for each element of the groups from `first` on; linear ones alone, if so.
+template <class E, int groups, int first, bool linear, int parts, int count>
 __device__ void apply_both(int op, const RegisterProgram::Step& step, float (&x)[parts][count],
                            const float (&other)[parts][4 * groups]) {
   const auto apply = [&]<class Op>() {
-    if constexpr (std::derived_from<Op, Combine>) {
+    if constexpr (linear ? LinearCombine<Op> : std::derived_from<Op, Combine>) {
       const Op& math = *reinterpret_cast<const Op*>(step.params.bytes);
 #pragma unroll
       for (int k = 0; k < parts * groups * 4; ++k) {
-        float& v = x[k % parts][k / parts];
+        float& v = x[k % parts][4 * first + k / parts];
         v = math.apply(Real<E>::of(v), Real<E>::of(other[k % parts][k / parts])).x;
       }
     }
@@ -175,6 +175,47 @@ __device__ void apply_both(int op, const RegisterProgram::Step& step, float (&x)
 #undef CONVT_OP
   }
 }
+// A wide step with a whole tensor: loads come in batches.
+template <class E, class T, int first, class Values, int parts, int count>
+__device__ void add_tensor(const Values& values, const RegisterProgram::Step& step, float (&x)[parts][count]) {
+  constexpr int groups = groups_loaded(count / 4, parts, sizeof(T));
+  if constexpr (first < count / 4) {
+    float other[parts][4 * groups];
+    values.template load_others<T, groups>(step, first, other);
+    apply_both<E, groups, first, true>(step.code % RegisterProgram::ops_each, step, x, other);
+    add_tensor<E, T, first + groups>(values, step, x);
+  }
+}
+
+// A wide step.
+template <class E, class Values, int parts, int count>
+__device__ void apply_wide(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[parts][count],
+                           RowStatistics<parts>& rows) {
+  constexpr int groups = count / 4;
+  const auto channels = [&](int i) { return near_channels(values, step, i); };
+  if (Values::mixes && code >= RegisterProgram::folds) {
+    if constexpr (Values::mixes) mix_wide<E>(values, code, step, x, rows);
+    return;
+  }
+  if (code >= RegisterProgram::with_tensor)
+    return with_tensor_type<E>(step, [&]<class T>() { add_tensor<E, T, 0>(values, step, x); });
+  switch (code) {
+    case RegisterProgram::scale_bias_by_number:
+      apply_line<groups>(step, x);
+      break;
+    case RegisterProgram::scale_bias:
+      apply_lines<groups, Values>(x, channels);
+      break;
+#define CONVT_OP(name, Type)                                                  \
+  case static_cast<int>(OpNumber::name):                                      \
+    if constexpr (Unrolled<ops_in_registers::Type>)                           \
+      apply_op<E, ops_in_registers::Type, groups, Values>(step, x, channels); \
+    break;
+#include "epilogue/ops.def"
+#undef CONVT_OP
+  }
+}
+
 // Any step but statistics that all threads share, on some groups from `first` on. aside: the convolution's own results.
 template <class E, int groups, class Values, int parts, int count>
 __device__ void apply_some(const Values& values, int first, int code, const RegisterProgram::Step& step,
@@ -186,13 +227,13 @@ __device__ void apply_some(const Values& values, int first, int code, const Regi
   if (code >= RegisterProgram::with_tensor) {
     float other[parts][4 * groups];
     if (code < RegisterProgram::with_conv) {
-      values.template load_others<E, groups>(step, first, other);
+      with_tensor_type<E>(step, [&]<class T>() { values.template load_others<T, groups>(step, first, other); });
     } else {
       if constexpr (!Values::has_room) keep_in_memory(aside);
 #pragma unroll
       for (int k = 0; k < parts * groups * 4; ++k) other[k % parts][k / parts] = aside[k % parts][k / parts];
     }
-    return apply_both<E, groups>(code % RegisterProgram::ops_each, step, x, other);
+    return apply_both<E, groups, 0, false>(code % RegisterProgram::ops_each, step, x, other);
   }
   const auto channels = [&](int i) { return both_channels(values, step, first + i); };
   switch (code) {

@@ -9,27 +9,18 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Two neighbours.
-template <class T>
-__device__ float2 load_two(const T* from) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return *reinterpret_cast<const float2*>(from);
-  } else {
-    const ushort2 bits = *reinterpret_cast<const ushort2*>(from);
-    return {to_real(T{bits.x}), to_real(T{bits.y})};
-  }
+// Elements of a whole tensor as they are loaded: two neighbours, or one. All loads are issued before one is used.
+template <class T, bool pairs>
+struct alignas(sizeof(T) * (pairs ? 2 : 1)) LoadedElements {
+  T of[pairs ? 2 : 1];
+};
+// `there`: whether they may be loaded.
+template <class Loaded, class T>
+__device__ Loaded load_elements(const T* from, bool there) {
+  Loaded loaded{};
+  if (there) loaded = *reinterpret_cast<const Loaded*>(from);
+  return loaded;
 }
-
-// Of `groups` groups of values in each part: how many a program has at hand at a time, in steps that are not wide. A
-// step's code is as long as they are many, and a kernel has that of all ops.
-CONVT_FN constexpr int groups_at_hand(int groups, int parts) {
-  constexpr int most_values = 24;
-  int most = 1;
-  for (int c = 1; c <= groups; ++c)
-    if (groups % c == 0 && c * parts * 4 <= most_values) most = c;
-  return most;
-}
-
 // Accumulators by groups of 8 columns: value k of four belongs to the first of two channels if k is even.
 template <int n>
 struct ColumnValues {
@@ -55,8 +46,8 @@ struct ColumnValues {
   }
 };
 
-// Of one phase, or of two neighbours along w: the row tiles of the first phase, then those of the second. distance: from
-// the first phase's outputs to this one's.
+// Of one phase, or of two neighbours along w: the row tiles of the first phase, then those of the second. distance:
+// from the first phase's outputs to this one's.
 template <class Traits>
 struct PhaseValues : ColumnValues<Traits::columns> {
   static constexpr int n = Traits::columns;
@@ -71,24 +62,27 @@ struct PhaseValues : ColumnValues<Traits::columns> {
   __device__ PhaseValues(const ConvParams& params, const Memory& own, const Phase& c)
       : ColumnValues<n>{params, own}, phase(c.bits), distance(c.result) {}
 
-  template <class E, int groups>
+  // T: the type of its elements.
+  template <class T, int groups>
   __device__ void load_others(const RegisterProgram::Step& step, int first,
                               float (&other)[joint * m_tiles][4 * groups]) const {
-    if (sizeof(E) == sizeof(float) || step.dtype == CONVT_F32)
-      load_all<float, groups>(step, first, other);
+    if (joint == 2 && p.paired && step.aligned >= 2)
+      load_all<T, joint == 2, groups>(step, first, other);
     else
-      load_all<E, groups>(step, first, other);
+      load_all<T, false, groups>(step, first, other);
   }
 
  private:
-  template <class T, int groups>
+  template <class T, bool pairs, int groups>
   __device__ void load_all(const RegisterProgram::Step& step, int group,
                            float (&other)[joint * m_tiles][4 * groups]) const {
+    constexpr int phases = pairs ? 1 : joint;
+    using Loaded = LoadedElements<T, pairs>;
     int thread = threadIdx.x;
     opaque(thread);
     const int left = step.channels - memory.work()->band * n - Fragment<n>::column(group, thread);
-    const bool whole = joint == 2 && p.paired && step.aligned >= 2;
     const auto next_channel = static_cast<std::uint32_t>(p.results.channel);
+    Loaded loaded[m_tiles][2][2 * groups][phases];
 #pragma unroll
     for (int b = 0; b < m_tiles; ++b) {
       const T* from = static_cast<const T*>(step.data[0]) + (offset_of(b) + memory.work()->result + distance);
@@ -101,25 +95,25 @@ struct PhaseValues : ColumnValues<Traits::columns> {
         const bool both = (next & outside << half * Missing::row_bits) == 0;
 #pragma unroll
         for (int k = 0; k < 2 * groups; ++k) {
-          const int column = k / 2 * 8 + k % 2, at = k / 2 * 4 + half * 2 + k % 2;
-          const T* const own = ahead(from, next_channel, column);
-          float2 pair;
-          leave_undefined(pair.x);
-          leave_undefined(pair.y);
-          if (valid && column < left) {
-            if (whole) {
-              pair = load_two<T>(own);
-            } else {
-              pair.x = to_real(*own);
-              if (joint == 2 && both) pair.y = to_real(*ahead(own, p.results.neighbour, 1));
-            }
-          }
-          other[b][at] = pair.x;
-          if constexpr (joint == 2) other[m_tiles + b][at] = pair.y;
+          const int column = k / 2 * 8 + k % 2;
+          const T* const own = from + static_cast<std::uint64_t>(next_channel) * static_cast<std::uint32_t>(column);
+#pragma unroll
+          for (int j = 0; j < phases; ++j)
+            loaded[b][half][k][j] =
+                load_elements<Loaded>(own + j * p.results.neighbour, valid && column < left && (j == 0 || both));
         }
         from += duplicated ? p.results.position : p.results.group;
       }
     }
+#pragma unroll
+    for (int b = 0; b < m_tiles; ++b)
+#pragma unroll
+      for (int at = 0; at < 4 * groups; ++at) {
+        const Loaded(&own)[phases] = loaded[b][at / 2 % 2][at / 4 * 2 + at % 2];
+        other[b][at] = to_real(own[0].of[0]);
+        if constexpr (joint == 2)
+          other[m_tiles + b][at] = to_real(pairs ? own[0].of[pairs ? 1 : 0] : own[phases - 1].of[0]);
+      }
   }
   // From a tile's first output to the thread's first one of row tile b, in elements.
   __device__ std::int64_t offset_of(int b) const {
@@ -151,21 +145,13 @@ struct PlaneValues : ColumnValues<n> {
   __device__ PlaneValues(const ConvParams& params, const Memory& own, int at)
       : ColumnValues<n>{params, own}, plane(at) {}
 
-  template <class E, int groups>
-  __device__ void load_others(const RegisterProgram::Step& step, int first,
-                              float (&other)[m_tiles][4 * groups]) const {
-    if (sizeof(E) == sizeof(float) || step.dtype == CONVT_F32)
-      load_all<float, groups>(step, first, other);
-    else
-      load_all<E, groups>(step, first, other);
-  }
-
- private:
   template <class T, int groups>
-  __device__ void load_all(const RegisterProgram::Step& step, int group, float (&other)[m_tiles][4 * groups]) const {
+  __device__ void load_others(const RegisterProgram::Step& step, int group, float (&other)[m_tiles][4 * groups]) const {
+    using Loaded = LoadedElements<T, false>;
     const WorkTile& work = *memory.work();
     const int thread = memory.consumer(), first_column = Fragment<n>::column(group, thread);
     const std::int64_t first = work.image * p.to.step.n + plane * p.to.step.d + first_column * p.to.step.c;
+    Loaded loaded[m_tiles][2][2 * groups];
 #pragma unroll
     for (int b = 0; b < m_tiles; ++b)
 #pragma unroll
@@ -180,11 +166,14 @@ struct PlaneValues : ColumnValues<n> {
 #pragma unroll
         for (int k = 0; k < 2 * groups; ++k) {
           const int column = k / 2 * 8 + k % 2;
-          float& own = other[b][k / 2 * 4 + half * 2 + k % 2];
-          leave_undefined(own);
-          if (valid && first_column + column < step.channels) own = to_real(from[column * p.to.step.c]);
+          loaded[b][half][k] =
+              load_elements<Loaded>(from + column * p.to.step.c, valid && first_column + column < step.channels);
         }
       }
+#pragma unroll
+    for (int b = 0; b < m_tiles; ++b)
+#pragma unroll
+      for (int at = 0; at < 4 * groups; ++at) other[b][at] = to_real(loaded[b][at / 2 % 2][at / 4 * 2 + at % 2].of[0]);
   }
 };
 
@@ -205,19 +194,12 @@ struct SwappedValues {
   }
   __device__ static bool has_group(int) { return true; }
 
-  template <class E, int groups>
-  __device__ void load_others(const RegisterProgram::Step& step, int first, float (&other)[1][4 * groups]) const {
-    if (sizeof(E) == sizeof(float) || step.dtype == CONVT_F32)
-      load_all<float, groups>(step, first, other[0]);
-    else
-      load_all<E, groups>(step, first, other[0]);
-  }
-
- private:
   template <class T, int groups>
-  __device__ void load_all(const RegisterProgram::Step& step, int first_group, float (&other)[4 * groups]) const {
+  __device__ void load_others(const RegisterProgram::Step& step, int first_group, float (&other)[1][4 * groups]) const {
+    using Loaded = LoadedElements<T, false>;
     const WorkTile& work = *memory.work();
     const int m_tile = threadIdx.x / group_threads, own_channel = channel(0, 0);
+    Loaded loaded[2 * groups][2];
 #pragma unroll
     for (int i = 0; i < 2 * groups; ++i) {
       const int position = (first_group + i / 2) * 8 + SwappedFragment::position() + i % 2;
@@ -232,13 +214,12 @@ struct SwappedValues {
         at += out * (a == 0 ? p.to.step.d : a == 1 ? p.to.step.h : p.to.step.w);
       }
 #pragma unroll
-      for (int which = 0; which < 2; ++which) {
-        float& own = other[i / 2 * 4 + which * 2 + i % 2];
-        leave_undefined(own);
-        if (valid && own_channel + 8 * which < step.channels)
-          own = to_real(static_cast<const T*>(step.data[0])[at + 8 * which * p.to.step.c]);
-      }
+      for (int which = 0; which < 2; ++which)
+        loaded[i][which] = load_elements<Loaded>(static_cast<const T*>(step.data[0]) + (at + 8 * which * p.to.step.c),
+                                                 valid && own_channel + 8 * which < step.channels);
     }
+#pragma unroll
+    for (int k = 0; k < 4 * groups; ++k) other[0][k] = to_real(loaded[k / 4 * 2 + k % 2][k / 2 % 2].of[0]);
   }
 };
 

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value vocabulary (epilogue/value.hpp) of register programs: floats, with functions as accurate as results of type
-// E can show. docs/numerics.md has their errors.
+// The value vocabulary (epilogue/value.hpp) of register programs: floats, with functions as accurate as a result whose
+// products were of type E can show. docs/numerics.md has their errors.
 #pragma once
 
 #include "cuda/sm90/epilogue/gelu_fit.hpp"
 #include "cuda/sm90/instructions.cuh"
+#include "cuda/sm90/loader/element.cuh"
 
 namespace convt::core::cuda::sm90 {
 
+// Kernels of split operands name these as their elements: epilogues are as accurate as float32 is.
+template <class E>
+inline constexpr bool is_precise = std::is_same_v<E, SplitTf32>;
+template <class E>
+using ResultOf = std::conditional_t<is_precise<E>, float, E>;
+
 template <class E>
 struct Real {
-  static constexpr bool precise = sizeof(E) == sizeof(float);
+  static constexpr bool precise = is_precise<E>;
   float x;
 
   Real() = default;

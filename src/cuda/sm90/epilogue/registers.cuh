@@ -4,7 +4,7 @@
 
 #include "cuda/sm90/epilogue/gelu.cuh"
 #include "cuda/sm90/epilogue/norm.cuh"
-#include "cuda/sm90/loader/element.cuh"
+#include "cuda/sm90/epilogue/real.cuh"
 
 namespace convt::core::cuda::sm90 {
 
@@ -27,12 +27,6 @@ __device__ void start_epilogue(const RegisterEpilogue& chain, int channels, cons
   if constexpr (Rows::at_once)
     for_each_row<joint, m_tiles>([&](int j, int b, int half) { rows.offset[j][b][half] = 0; });
 }
-
-// Kernels of split operands name these as their elements: epilogues are as accurate as float32 is.
-template <class E>
-inline constexpr bool is_precise = std::is_same_v<E, SplitTf32>;
-template <class E>
-using ResultOf = std::conditional_t<is_precise<E>, float, E>;
 
 // 8 columns of a thread's rows.
 template <int joint, int m_tiles>

@@ -120,12 +120,12 @@ std::string TiledConvolver::explain(bool pools) const {
   const convt_dtype dtype = program_->asked->dtype;
   return fmt::format(
       "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
-      g_.tf32_as_f16()                   ? "f16 in place of tf32"
-      : g_.format == Format::f16x3       ? "f16, three products for each of float32"
-      : g_.splits()                      ? "tf32, three products for each of float32"
-      : dtype == CONVT_F32 ? "tf32"
-      : dtype == CONVT_F16 ? "f16"
-                           : "bf16",
+      g_.tf32_as_f16()             ? "f16 in place of tf32"
+      : g_.format == Format::f16x3 ? "f16, three products for each of float32"
+      : g_.splits()                ? "tf32, three products for each of float32"
+      : dtype == CONVT_F32         ? "tf32"
+      : dtype == CONVT_F16         ? "f16"
+                                   : "bf16",
       g_.columns, t.print(), t.halo_stage_bytes >> 10, t.halo_stages,
       t.resident || volume(program_->convolution.stride) == 1 ? "" : " (again for each phase)",
       t.weight_stage_tiles * g_.columns * (t.config == configs::sliding ? joined_taps : 1) * g_.row_bytes >> 10,
@@ -330,8 +330,9 @@ bool TiledConvolver::must_be_plain(const ConvJob& job, const RegisterProgram* pr
 }
 
 void TiledConvolver::prepare_epilogue(const ConvJob& job, const Tile& tile, bool programmed, ConvParams& p) const {
-  const float* const undo =
-      scales_filters() && !g_.splits() ? reinterpret_cast<const float*>(job.packed + scales_at()) + g_.out_channels : nullptr;
+  const float* const undo = scales_filters() && !g_.splits()
+                                ? reinterpret_cast<const float*>(job.packed + scales_at()) + g_.out_channels
+                                : nullptr;
   if (programmed) {
     make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, p.program);
     if (g_.tf32_as_f16()) undo_scales(undo != nullptr, p.program);
@@ -404,13 +405,14 @@ void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {
   }
   const Launch how{static_cast<unsigned>(grid), job.stream, static_cast<std::size_t>(shared), job.early};
   if (scales_filters() && g_.splits())
-    p.weight_undo = reinterpret_cast<const float*>(job.packed + scales_at()) + 2 * static_cast<std::size_t>(g_.out_channels);
+    p.weight_undo =
+        reinterpret_cast<const float*>(job.packed + scales_at()) + 2 * static_cast<std::size_t>(g_.out_channels);
   const auto run = g_.format == Format::f16x3 ? (programmed ? launch_program_f16x3 : launch_conv_f16x3)
-                   : g_.splits()        ? (programmed ? launch_program_tf32x3 : launch_conv_tf32x3)
-                   : g_.tf32_as_f16()   ? (programmed ? launch_program_tf32_as_f16 : launch_conv_tf32_as_f16)
-                   : dtype == CONVT_F32 ? (programmed ? launch_program_tf32 : launch_conv_tf32)
-                   : dtype == CONVT_F16 ? (programmed ? launch_program_f16 : launch_conv_f16)
-                                        : (programmed ? launch_program_bf16 : launch_conv_bf16);
+                   : g_.splits()              ? (programmed ? launch_program_tf32x3 : launch_conv_tf32x3)
+                   : g_.tf32_as_f16()         ? (programmed ? launch_program_tf32_as_f16 : launch_conv_tf32_as_f16)
+                   : dtype == CONVT_F32       ? (programmed ? launch_program_tf32 : launch_conv_tf32)
+                   : dtype == CONVT_F16       ? (programmed ? launch_program_f16 : launch_conv_f16)
+                                              : (programmed ? launch_program_bf16 : launch_conv_bf16);
   pass_on(tile, how, p, link);
   run(config, g_.columns, p, how);
 }

@@ -44,8 +44,8 @@ std::shared_ptr<const HopperConvolver> make_convolver(std::shared_ptr<const Prog
                                                       const DeviceProperties& device, const Choice& choice);
 // A kernel with a range guard, which multiplies f16 or parts of it, and its fallback.
 std::shared_ptr<const Convolver> make_guarded_convolver(std::shared_ptr<const Program> program,
-                                                            std::shared_ptr<const HopperConvolver> first,
-                                                            std::shared_ptr<const HopperConvolver> second,
-                                                            const DeviceProperties& device);
+                                                        std::shared_ptr<const HopperConvolver> first,
+                                                        std::shared_ptr<const HopperConvolver> second,
+                                                        const DeviceProperties& device);
 
 }  // namespace convt::core::cuda::sm90

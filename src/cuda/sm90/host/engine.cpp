@@ -130,7 +130,7 @@ class Sm90Engine final : public Engine {
       Tiling first = best_tiling(request.program, with_f16(geometry), device);
       const auto make = [&](const Choice& choice) {
         return make_guarded_convolver(request.program, make_convolver(request.program, device, choice),
-                                          make_convolver(request.program, device, tiling.choice), device);
+                                      make_convolver(request.program, device, tiling.choice), device);
       };
       if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns) {
         first.folds = folds_first(*request.program, *make(first.choice));  // both kernels fold, or none

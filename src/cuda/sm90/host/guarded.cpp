@@ -15,7 +15,7 @@ constexpr double fallback_seconds = 4e-6, pack_rate = 4e12, saved = 0.9;
 class GuardedConvolver : public Convolver {
  public:
   GuardedConvolver(std::shared_ptr<const Program> program, std::shared_ptr<const HopperConvolver> first,
-                     std::shared_ptr<const HopperConvolver> second, const DeviceProperties& device)
+                   std::shared_ptr<const HopperConvolver> second, const DeviceProperties& device)
       : program_(std::move(program)), first_(std::move(first)), second_(std::move(second)), device_(device) {}
 
   std::int64_t mixed_channels() const override { return second_->mixed_channels(); }
@@ -74,9 +74,9 @@ void GuardedConvolver::convolve(const ConvJob& job) const {
 }  // namespace
 
 std::shared_ptr<const Convolver> make_guarded_convolver(std::shared_ptr<const Program> program,
-                                                            std::shared_ptr<const HopperConvolver> first,
-                                                            std::shared_ptr<const HopperConvolver> second,
-                                                            const DeviceProperties& device) {
+                                                        std::shared_ptr<const HopperConvolver> first,
+                                                        std::shared_ptr<const HopperConvolver> second,
+                                                        const DeviceProperties& device) {
   return std::make_shared<const GuardedConvolver>(std::move(program), std::move(first), std::move(second), device);
 }
 

@@ -53,15 +53,16 @@ void put_numbers(const T& op, RegisterProgram::Step& to) {
 
 // What ops are, by their index in ops.def.
 struct OpTraits {
-  bool light = false, reduces = false;
+  bool unrolled = false, reduces = false, linear = false;
 };
 constexpr auto op_traits = [] {
   std::array<OpTraits, RegisterProgram::ops_each> all{};
   std::size_t number = 0;
-#define CONVT_OP(name, Type) all[number++] = {Light<ops::Type>, std::derived_from<ops::Type, Reduce>};
+#define CONVT_OP(name, Type) \
+  all[number++] = {Unrolled<ops::Type>, std::derived_from<ops::Type, Reduce>, LinearCombine<ops::Type>};
 #include "epilogue/ops.def"
 #undef CONVT_OP
-  all[RegisterProgram::norm] = {.light = Light<ops::Norm>};
+  all[RegisterProgram::norm] = {.unrolled = Unrolled<ops::Norm>};
   return all;
 }();
 OpTraits traits_of(int code) { return op_traits[static_cast<std::size_t>(code % RegisterProgram::ops_each)]; }
@@ -71,13 +72,12 @@ bool has_use(int code, int use) { return code >= use && code < use + RegisterPro
 bool needs_all(int code) { return has_use(code, RegisterProgram::folds) || has_use(code, RegisterProgram::scales); }
 bool can_be_wide(const RegisterProgram::Step& step) {
   const int code = step.code;
-  if (code == RegisterProgram::keep || has_use(code, RegisterProgram::with_tensor) ||
-      has_use(code, RegisterProgram::with_conv))
-    return false;
+  if (code == RegisterProgram::keep || has_use(code, RegisterProgram::with_conv)) return false;
+  if (has_use(code, RegisterProgram::with_tensor)) return traits_of(code).linear;
   if (code == RegisterProgram::scale_bias) return step.row >= 0;
   if (code < 0 || needs_all(code)) return true;
   const bool near = code >= RegisterProgram::folds || step.row >= 0 || step.data[0] == nullptr;  // per-channel values
-  return near && traits_of(code).light;
+  return near && traits_of(code).unrolled;
 }
 
 // Divides the steps into passes; false if they cannot be. Light steps between others run with them. So do all steps
@@ -90,9 +90,7 @@ bool set_passes(RegisterProgram& program) {
     if (has_use(code, RegisterProgram::with_conv)) last_use = s;
     if (code >= RegisterProgram::maps && traits_of(code).reduces) one = s;
   }
-  const auto is_wide = [&](int s) {
-    return can_be_wide(program.steps[s]) && (s < keep || s > last_use) && s < one;
-  };
+  const auto is_wide = [&](int s) { return can_be_wide(program.steps[s]) && (s < keep || s > last_use) && s < one; };
   program.pass_count = 0;
   for (int s = 0; s < program.count;) {
     const bool wide = is_wide(s);
@@ -104,7 +102,8 @@ bool set_passes(RegisterProgram& program) {
     if (!wide)
       for (int in = s; in < end; ++in)
         if (needs_all(program.codes[in])) return false;
-    program.passes[program.pass_count++] = {static_cast<std::int16_t>(s), static_cast<std::int16_t>(end), wide, s >= one};
+    program.passes[program.pass_count++] = {static_cast<std::int16_t>(s), static_cast<std::int16_t>(end), wide,
+                                            s >= one};
     s = end;
   }
   return true;
@@ -117,7 +116,8 @@ bool are_equal(const Strides& a, const Strides& b) {
   return a.n == b.n && a.c == b.c && a.d == b.d && a.h == b.h && a.w == b.w;
 }
 
-// Of a program: at most, for a norm or reduction; before all others, to keep the convolution's result and to undo scales.
+// Of a program: at most, for a norm or reduction; before all others, to keep the convolution's result and to undo
+// scales.
 constexpr int steps_of_mixing = 4, steps_inserted = 2;
 
 // Makes a program step by step.
@@ -229,7 +229,7 @@ class Maker {
     add_op(step, RegisterProgram::folds + number);
     if (two_pass) {
       add_op(step, RegisterProgram::deviates + number);
-      if (!traits_of(number).light) add_op(step, RegisterProgram::scales + number);
+      if (!traits_of(number).unrolled) add_op(step, RegisterProgram::scales + number);
     }
     add_op(step, RegisterProgram::maps + number);
     one_ = traits_of(number).reduces;

@@ -52,7 +52,8 @@ std::int64_t run_rows(const Geometry& g, const Tile& tile) {
 void size_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const int weights = g.columns * g.row_bytes;
   const std::int64_t all = std::int64_t{g.tap_count()} * g.chunks;
-  int streamed = std::max(weight_stage_bytes / weights, 1);  // weight tiles of a stage
+  // Weight tiles of a stage. Split operands wait for all products at its end.
+  int streamed = std::max((g.splits() ? 2 : 1) * weight_stage_bytes / weights, 1);
   const int left = most_shared - fixed_bytes(g, tile.config);
   const int line = tile.config == configs::quads ? 2 * duplicated_line(tile.halo[2]) : tile.halo[2];
   const int rows = tile.run ? static_cast<int>(run_rows(g, tile)) : tile.halo[0] * tile.halo[1] * line;
@@ -227,7 +228,9 @@ std::vector<Tile> sliding_tiles(const Geometry& g, const DeviceProperties& devic
 
 // Rows of 64 bytes if those of 128 would be much emptier.
 void choose_rows(Geometry& g) {
-  const auto bytes_in = [&](std::int64_t row) { return ceil_div(std::int64_t{g.in_channels} * g.operand(), row) * row; };
+  const auto bytes_in = [&](std::int64_t row) {
+    return ceil_div(std::int64_t{g.in_channels} * g.operand(), row) * row;
+  };
   set_rows(g, 5 * bytes_in(64) <= 4 * bytes_in(128) ? 64 : 128);
 }
 
@@ -291,10 +294,10 @@ std::string describe(const Program& program, Geometry& g) {
   if (std::max({c.in_channels, c.out_channels, asked.input.batch}) > most_sizes)
     return "there are over 2^24 channels or images";
   g.element = static_cast<int>(size_of(asked.dtype));
-  g.format = asked.dtype == CONVT_F16                     ? Format::f16
-             : asked.dtype == CONVT_BF16                  ? Format::bf16
-             : asked.precision == CONVT_FLOAT32_TF32      ? Format::tf32
-                                                          : Format::tf32x3;
+  g.format = asked.dtype == CONVT_F16                ? Format::f16
+             : asked.dtype == CONVT_BF16             ? Format::bf16
+             : asked.precision == CONVT_FLOAT32_TF32 ? Format::tf32
+                                                     : Format::tf32x3;
   std::int64_t taps = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const std::int64_t dilation = c.kernel[a] == 1 ? 1 : c.dilation[a];

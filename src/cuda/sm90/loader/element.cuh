@@ -58,8 +58,7 @@ struct SplitScales {
   float input, undo;
 };
 __device__ inline SplitScales& split_scales() {
-  __shared__ SplitScales scales;
-  return scales;
+  return *reinterpret_cast<SplitScales*>(shared_words<static_bytes / 8>() + barrier_bytes / 8);  // after the barriers
 }
 // Parts of an element in a row, and bytes of each.
 template <class E>

@@ -49,26 +49,28 @@ __device__ void add_few(float (&few)[count], float (&sums)[count]) {
 }
 
 // The products of `count` taps, complete on return: nothing is in flight around a loop, where the compiler could not
-// tell which sums are. They come in groups of at most two taps and one row tile. Two sets of few sums take turns.
+// tell which sums are. They come in groups of at most two taps and one row tile. Two sets of few sums take turns, if
+// there are registers for them.
 template <class Traits, int steps, int count, class Taps, int m_tiles = Traits::m_tiles>
 __device__ void multiply_split_taps(const ConvParams& p, const Operand& inputs, const Operand& weights,
                                     const int (&offset)[m_tiles], Taps& taps, int& tile,
                                     float (&sums)[m_tiles][Traits::across / 2]) {
   constexpr int step_units = step_bytes / 16, at_once = count < 2 ? count : 2, groups = count / at_once * m_tiles;
+  constexpr int sets = split_sets(Traits::config, Traits::columns);
   const int low = p.row_bytes / 32;  // from a high part to its low part, in units of 16 bytes
   int tap_offset[count];
   taps.take(tap_offset);
-  float few[2][Traits::across / 2];
+  float few[sets][Traits::across / 2];
   leave_undefined(few);
 #pragma unroll
-  for (int group = 0; group < groups + 2; ++group) {
-    const int set = group % 2;
-    if (group >= 2) {
-      if (group <= groups)
+  for (int group = 0; group < groups + sets; ++group) {
+    const int set = group % sets;
+    if (group >= sets) {
+      if (sets == 2 && group <= groups)
         multiply_wait<1>();
       else
         multiply_wait<0>();
-      if (group - 2 < groups) add_few<typename Traits::Input>(few[set], sums[(group - 2) % m_tiles]);
+      if (group - sets < groups) add_few<typename Traits::Input>(few[set], sums[(group - sets) % m_tiles]);
     }
     if (group >= groups) continue;
     const int first = group / m_tiles * at_once, m_tile = group % m_tiles;

@@ -25,14 +25,14 @@ struct Memory {
 
   __device__ Memory(const ConvParams& p, int tile_bytes, int warps, int offset_bytes = 0, bool splits = false) {
     unsigned char* const dynamic = dynamic_shared();
-    halo_stages = dynamic + (shared_slack - shared_address(dynamic) % shared_slack) % shared_slack;
+    halo_stages = dynamic + (shared_alignment - shared_address(dynamic) % shared_alignment) % shared_alignment;
     unsigned char* const weights = halo_stages + p.halo_stages * p.halo_stage_bytes;
     work_tiles = weights + p.weight_stages * p.weight_stage_tiles * tile_bytes;
     partials = work_tiles + (most_halo_stages + warps) * work_tile_bytes;
     output_offsets = partials + (splits ? (most_halo_stages + warps) * partial_tile_bytes : 0);
     epilogue = output_offsets + offset_bytes;
     shared = {descriptor_start(shared_address(halo_stages)), descriptor_start(shared_address(weights)),
-              shared_address(weights), shared_address(shared_words<barrier_bytes / 8>())};
+              shared_address(weights), shared_address(shared_words<static_bytes / 8>())};
     if (offset_bytes == 0) return;
     // Broadcast, or the compiler recomputes them at every use.
     shared.halo = uniform(shared.halo);
