@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -40,23 +41,19 @@ def check():
 def passes(program: str) -> None:
     """In a process of its own, which no other test gave threads."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(_BEGIN) + textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
+        [sys.executable, "-c", textwrap.dedent(_BEGIN) + textwrap.dedent(program)], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)})
     assert done.returncode == 0, done.stderr
 
 
 def test_same_bits_and_no_pool_beside_pytorchs() -> None:
+    """Also from threads with numbers of their own; and subnormals are flushed as the caller's thread does."""
     passes("""
         before = len(threads())
         for count in (2, 3, 8, 1, 4):
             torch.set_num_threads(count)
             assert check(), count
         assert len(threads()) > before, "nothing ran in parallel"
-        assert "convt" not in threads(), threads()
-    """)
-
-
-def test_callers_with_numbers_of_their_own() -> None:
-    passes("""
         right = []
 
         def caller(count):
@@ -67,6 +64,18 @@ def test_callers_with_numbers_of_their_own() -> None:
         [one.start() for one in callers]
         [one.join() for one in callers]
         assert right == [True] * 4, right
+
+        torch.set_num_threads(4)
+        tiny = torch.full((1, 1, 400, 400), 1e-39)
+        one = torch.ones(1, 1, 1, 1)
+        for flush in (True, False, True):
+            if not torch.set_flush_denormal(flush):
+                break
+            y = convt.torch.conv_transpose2d(tiny, one, epilogue="mul(1)")
+            assert bool((y == 0).all() if flush else (y != 0).all()), flush
+        torch.set_flush_denormal(False)
+        assert bool((tiny * torch.ones(400, 400) != 0).all())
+        assert "convt" not in threads(), threads()
     """)
 
 
@@ -84,20 +93,4 @@ def test_child_of_a_fork() -> None:
             os._exit(0 if right and "convt" in threads() else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert check() and "convt" not in threads()
-    """)
-
-
-def test_rounding_is_the_callers() -> None:
-    """Flushing of subnormals is a thread's own: what lent threads compute goes by the caller's, and they keep theirs."""
-    passes("""
-        torch.set_num_threads(4)
-        tiny = torch.full((1, 1, 400, 400), 1e-39)
-        one = torch.ones(1, 1, 1, 1)
-        for flush in (True, False, True):
-            if not torch.set_flush_denormal(flush):
-                break
-            y = convt.torch.conv_transpose2d(tiny, one, epilogue="mul(1)")
-            assert bool((y == 0).all() if flush else (y != 0).all()), flush
-        torch.set_flush_denormal(False)
-        assert bool((tiny * torch.ones(400, 400) != 0).all())
     """)
