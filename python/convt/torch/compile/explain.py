@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule
 
 from .options import split
-from .rewrite import Found, bodies, rewrite
+from .rewrite import Found, bodies, left_inside, rewrite
 
 
 @dataclasses.dataclass
@@ -48,6 +48,7 @@ def explain(
         result.graphs += 1
         for inside in (graph_module, *bodies(graph_module.graph, graph_module)):
             result.found += rewrite(copy.deepcopy(inside.graph), own)
+        result.found += left_inside(graph_module.graph, graph_module)
         return graph_module.forward
 
     # A backend of its own is compiled anew, beside what was compiled before.

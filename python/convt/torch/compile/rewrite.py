@@ -183,15 +183,30 @@ def _one(graph: Graph, node: Node, options: Options) -> Found:
         walked.prologue.reason, join is not None)
 
 
-def bodies(graph: Graph, owner: GraphModule | None) -> Iterator[GraphModule]:
-    """The graphs inside of torch.utils.checkpoint, each before those inside of it."""
+def _inside(graph: Graph, owner: GraphModule | None) -> Iterator[tuple[GraphModule, str]]:
+    """The graphs that a graph's operations call, and what these operations are."""
     for node in graph.nodes if owner is not None else ():
         inside = getattr(owner, str(node.target), None) if node.op == "get_attr" else None
-        if isinstance(inside, GraphModule) and all(
-            getattr(user.target, "__name__", "") == "tag_activation_checkpoint" for user in node.users
-        ):
+        if isinstance(inside, GraphModule):
+            names = {str(getattr(user.target, "__name__", user.target)) for user in node.users}
+            yield inside, ", ".join(sorted(names))
+
+
+def bodies(graph: Graph, owner: GraphModule | None) -> Iterator[GraphModule]:
+    """The graphs inside of torch.utils.checkpoint, each before those inside of it."""
+    for inside, caller in _inside(graph, owner):
+        if caller == "tag_activation_checkpoint":
             yield inside
             yield from bodies(inside.graph, inside)
+
+
+def left_inside(graph: Graph, owner: GraphModule | None, around: str = "") -> Iterator[Found]:
+    """The transposed convolutions in graphs that are left alone: branches, loops, functions with derivatives of their own."""
+    for inside, caller in _inside(graph, owner):
+        place = around or ("" if caller == "tag_activation_checkpoint" else caller)
+        for node in filter(is_transposed_convolution, inside.graph.nodes if place else ()):
+            yield Found(node.name, _where(node), False, "", (), (), "", f"it is inside of {place}")
+        yield from left_inside(inside.graph, inside, place)
 
 
 def rewrite(graph: Graph, options: Options = Options()) -> list[Found]:

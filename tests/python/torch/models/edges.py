@@ -124,7 +124,7 @@ class Statements(nn.Module):
         return h
 
 
-@model(S2, "bias", brief=True)
+@model(S2, "bias", brief=True, trains=False)
 class StatementBehind(Conv):
     """Written after the convolution has read it."""
 
