@@ -351,6 +351,10 @@ TEST(Plan, RefusesBadTensors) {
         c.tensors.workspace_size = workspace;
       },
       "workspace: must be aligned");
+  convt_thread_pool pool = CONVT_THREAD_POOL_INIT;
+  refused([&](Call& c) { c.tensors.thread_pool = &pool; }, "thread_pool: must have a parallel_for");
+  pool.struct_size = 8;
+  refused([&](Call& c) { c.tensors.thread_pool = &pool; }, "thread_pool: has struct_size 8");
   Call call;
   call.tensors.operand_bytes = bias_of_3;
   call.tensors.input_bytes = 320;

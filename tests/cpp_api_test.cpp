@@ -317,6 +317,29 @@ TEST(CppApiPlan, CallersWorkspace) {
   expect_contains(error_of([&] { plan.execute(tensors); }), "invalid_argument: workspace");
 }
 
+TEST(CppApiPlan, CallersThreads) {
+  const auto plan = convt::Plan::from_text("conv_transpose2d channels=32->32 input=40x40 kernel=3 stride=2 | relu");
+  const std::vector<float> input(32 * 40 * 40, 1.0f), kernel(32 * 32 * 9, 0.5f);
+  std::vector<float> output(32 * 81 * 81), expected(output);
+  plan.execute<float>({.input = input, .kernel = kernel, .output = expected});
+  static std::size_t most;
+  most = 0;
+  convt_thread_pool pool = CONVT_THREAD_POOL_INIT;
+  pool.num_threads = 3;
+  pool.parallel_for = [](void*, std::size_t tasks, void (*task)(void*, std::size_t), void* argument) {
+    most = std::max(most, tasks);
+    for (std::size_t i = 0; i < tasks; ++i) task(argument, i);
+  };
+  plan.execute<float>({.input = input, .kernel = kernel, .output = output, .thread_pool = &pool});
+  EXPECT_EQ(output, expected);
+  EXPECT_LE(most, 3U);
+  pool.parallel_for = nullptr;
+  EXPECT_EQ(error_of([&] {
+              plan.execute<float>({.input = input, .kernel = kernel, .output = output, .thread_pool = &pool});
+            }),
+            "invalid_argument: thread_pool: must have a parallel_for");
+}
+
 TEST(CppApiPlan, ThreadsShareAPlan) {
   Data<float> data;
   const convt::Plan plan(small_problem<float>("gelu"));

@@ -45,7 +45,7 @@ class Case {
   std::string explain() const { return convt_plan_explain(plan_.get()); }
 
   // The output's bytes, in whole words. From several threads at once.
-  std::vector<std::uint64_t> run() const {
+  std::vector<std::uint64_t> run(const convt_thread_pool* pool = nullptr) const {
     std::vector<const void*> operands;
     for (std::size_t i = 2; i < tensors_.size(); ++i) operands.push_back(tensors_[i].data());
     Buffer output(output_.dtype, element_count(output_));
@@ -55,6 +55,7 @@ class Case {
     tensors.output = output.data();
     tensors.operands = operands.data();
     tensors.operand_count = operands.size();
+    tensors.thread_pool = pool;
     if (convt_plan_execute(plan_.get(), &tensors) != CONVT_OK) return {};
     return output.storage;
   }
@@ -116,6 +117,45 @@ TEST_F(CpuParallel, SameBitsForAnyNumberOfThreads) {
       EXPECT_EQ(made_for_so_many.run(), expected) << "planned for " << threads << ", called with 2: " << text;
     }
   }
+}
+
+// A pool that gives each task a thread, but for those it leaves out.
+struct Lender {
+  std::size_t tasks_called;
+  std::atomic<std::size_t> loops{0};
+
+  convt_thread_pool pool(std::size_t threads) {
+    convt_thread_pool pool = CONVT_THREAD_POOL_INIT;
+    pool.num_threads = threads;
+    pool.context = this;
+    pool.parallel_for = [](void* context, std::size_t tasks, void (*task)(void*, std::size_t), void* argument) {
+      Lender& lender = *static_cast<Lender*>(context);
+      ++lender.loops;
+      std::vector<std::thread> running;
+      for (std::size_t i = 0; i < tasks && i < lender.tasks_called; ++i) running.emplace_back(task, argument, i);
+      for (std::thread& thread : running) thread.join();
+    };
+    return pool;
+  }
+};
+
+TEST_F(CpuParallel, SameBitsOnThreadsOfTheCaller) {
+  convt_set_num_threads(4);
+  std::size_t loops = 0;
+  for (const std::string& text : cases()) {
+    const Case made_for_four(text);
+    const auto expected = made_for_four.run();
+    ASSERT_FALSE(expected.empty()) << convt_last_error();
+    for (const std::size_t called : {8, 1, 0}) {
+      Lender lender{called};
+      for (const std::size_t threads : {0, 1, 2, 3, 9}) {
+        const convt_thread_pool pool = lender.pool(threads);
+        EXPECT_EQ(made_for_four.run(&pool), expected) << threads << " threads, " << called << " called: " << text;
+      }
+      loops += lender.loops;
+    }
+  }
+  EXPECT_GE(loops, 3 * cases().size());  // a case of one tile has none
 }
 
 // Runs body(t) in `count` threads that begin together.

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cfenv>
@@ -13,6 +14,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -31,12 +34,13 @@ using cpu::parallel_for;
 using namespace std::chrono_literals;
 
 // Whether a loop calls its body once for every item, with slots in range and each held by one thread at a time.
-bool loop_is_sound(std::int64_t count, std::size_t threads) {
+bool loop_is_sound(std::int64_t count, cpu::Crew crew) {
+  const std::size_t threads = crew.threads;
   std::vector<int> calls(static_cast<std::size_t>(count));  // not atomic: a sanitizer sees what is not synchronised
   std::vector<std::int64_t> sum_of_slot(threads);
   std::vector<std::atomic<bool>> slot_is_held(threads);
   std::atomic<bool> sound{true};
-  parallel_for(count, threads, [&](std::int64_t item, std::size_t slot) {
+  parallel_for(count, crew, [&](std::int64_t item, std::size_t slot) {
     if (slot >= threads || slot_is_held[slot].exchange(true)) {
       sound = false;
       return;
@@ -122,6 +126,94 @@ TEST(Threads, ProgressWithoutWorkers) {
   EXPECT_TRUE(loop_is_sound(1000, 2));
   release = true;
   holder.join();
+}
+
+// Calls every task in a thread of its own, the first in the caller's; or leaves some out.
+struct Lender {
+  std::size_t called = SIZE_MAX;  // tasks from here on are left out
+  std::size_t loops = 0;
+
+  static void run(void* context, std::size_t tasks, void (*task)(void*, std::size_t), void* argument) {
+    Lender& lender = *static_cast<Lender*>(context);
+    ++lender.loops;
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < std::min(tasks, lender.called); ++i) threads.emplace_back(task, argument, i);
+    if (lender.called != 0) task(argument, 0);
+    for (std::thread& thread : threads) thread.join();
+  }
+  convt_thread_pool pool() { return {sizeof(convt_thread_pool), 0, run, this}; }
+};
+
+TEST(Threads, LentThreads) {
+  for (const std::size_t called : {SIZE_MAX, std::size_t{2}, std::size_t{1}, std::size_t{0}}) {
+    Lender lender{called};
+    const convt_thread_pool pool = lender.pool();
+    EXPECT_TRUE(loop_is_sound(1000, {4, &pool}));
+    EXPECT_TRUE(loop_is_sound(3, {4, &pool}));
+    EXPECT_EQ(lender.loops, 2U);
+    EXPECT_TRUE(loop_is_sound(1, {4, &pool}));
+    EXPECT_TRUE(loop_is_sound(10, {1, &pool}));
+    EXPECT_EQ(lender.loops, 2U) << "there was nothing to share";
+  }
+}
+
+TEST(Threads, LentThreadsWorkAtOnce) {
+  Lender lender;
+  const convt_thread_pool pool = lender.pool();
+  std::atomic<int> inside{0};
+  std::set<std::thread::id> threads;
+  std::mutex mutex;
+  parallel_for(3, {3, &pool}, [&](std::int64_t, std::size_t) {
+    for (++inside; inside < 3;) std::this_thread::yield();
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  });
+  EXPECT_EQ(threads.size(), 3U);
+}
+
+TEST(Threads, LentThreadsAndExceptions) {
+  Lender lender;
+  const convt_thread_pool pool = lender.pool();
+  std::atomic<int> done{0};
+  EXPECT_THROW(parallel_for(1000, {4, &pool},
+                            [&](std::int64_t item, std::size_t) {
+                              if (item == 5) throw std::runtime_error("five");
+                              ++done;
+                            }),
+               std::runtime_error);
+  EXPECT_LT(done, 1000);
+}
+
+TEST(Threads, NestedLoopsOnLentThreads) {
+  Lender lender;
+  const convt_thread_pool pool = lender.pool();
+  std::atomic<int> wrong{0};
+  parallel_for(8, {4, &pool}, [&](std::int64_t, std::size_t) {
+    const auto own = std::this_thread::get_id();
+    parallel_for(
+        8, 4, [&](std::int64_t, std::size_t slot) { wrong += slot != 0 || std::this_thread::get_id() != own ? 1 : 0; });
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(lender.loops, 1U);
+}
+
+TEST(Threads, LentThreadsTakeOnTheFloatingPointEnvironmentForALoop) {
+  static std::atomic<int> wrong;
+  wrong = 0;
+  // Threads with a rounding mode of their own, which they find again.
+  convt_thread_pool pool = CONVT_THREAD_POOL_INIT;
+  pool.parallel_for = [](void*, std::size_t tasks, void (*task)(void*, std::size_t), void* argument) {
+    std::thread([=] {
+      std::fesetround(FE_TOWARDZERO);
+      for (std::size_t i = 0; i < tasks; ++i) task(argument, i);
+      wrong += std::fegetround() != FE_TOWARDZERO ? 1 : 0;
+    }).join();
+  };
+  for (const int rounding : {FE_UPWARD, FE_TONEAREST}) {
+    ASSERT_EQ(std::fesetround(rounding), 0);
+    parallel_for(100, {4, &pool}, [&](std::int64_t, std::size_t) { wrong += std::fegetround() != rounding ? 1 : 0; });
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Threads, NestedLoopsRunOnTheirCaller) {

@@ -75,10 +75,11 @@ CONVT_API const char* convt_version(void);
  * initial value: every CPU the calling thread may run on (its affinity), but no more than the CPU time that the
  * process' control groups (cgroups) grant, rounded up. Results do not depend on it. The reference engine uses one.
  *
- * All calls share one pool of worker threads. They are started by the first call that has use for them, with that
- * thread's affinity and signal mask, sleep between calls, and end with the process or when the library is unloaded. A
- * call always works in its own thread too, and never waits for a worker to become free. After fork() the child may call
- * the library at once, whatever threads of the parent were doing, and starts workers of its own. */
+ * All calls share one pool of worker threads, but for those that bring their own (convt_thread_pool). They are started
+ * by the first call that has use for them, with that thread's affinity and signal mask, sleep between calls, and end
+ * with the process or when the library is unloaded. A call always works in its own thread too, and never waits for a
+ * worker to become free. After fork() the child may call the library at once, whatever threads of the parent were
+ * doing, and starts workers of its own. */
 CONVT_API convt_status convt_set_num_threads(size_t num_threads);
 /* The number in effect, at least 1. */
 CONVT_API size_t convt_get_num_threads(void);
@@ -400,6 +401,24 @@ CONVT_API convt_status convt_plan_workspace_size(const convt_plan* plan, size_t*
  * kernel, and the call waits for it, so that it cannot be captured into a graph; NULL otherwise. */
 CONVT_API convt_status convt_plan_pack_kernel(convt_plan* plan, const void* kernel, void* stream);
 
+/* Threads that a caller lends to an execution on the CPU, which then leaves the library's own pool alone: for programs
+ * that have threads already, which would share their cores with the pool's. Start from CONVT_THREAD_POOL_INIT. */
+typedef struct convt_thread_pool {
+  size_t struct_size; /* sizeof(convt_thread_pool) */
+  size_t num_threads; /* that may work at once, the calling one included; 0: convt_get_num_threads() */
+  /* Calls task(argument, index) for every index below `tasks`, which is at most num_threads: in any order, in any
+   * threads, each at most once; and returns when all these calls have returned. They share the work out among
+   * themselves: one that is called late, or in the calling thread behind others, finds less to do, and what a task that
+   * was never called should have done is done after the return. So it need not fail where there are no threads, and
+   * must not throw. `task` does not fail either, and leaves its thread as it was. Executions call this from any thread
+   * that calls convt_plan_execute(), several times each, one after the other. */
+  void (*parallel_for)(void* context, size_t tasks, void (*task)(void* argument, size_t index), void* argument);
+  void* context; /* passed to parallel_for */
+} convt_thread_pool;
+
+#define CONVT_THREAD_POOL_INIT \
+  { sizeof(convt_thread_pool), 0, NULL, NULL }
+
 typedef struct convt_tensors {
   size_t struct_size; /* sizeof(convt_tensors) */
   const void* input;
@@ -419,10 +438,12 @@ typedef struct convt_tensors {
   size_t kernel_bytes;
   size_t output_bytes;
   const size_t* operand_bytes; /* operand_count of them */
+  /* Whose threads compute this on the CPU. NULL: the library's own. Results do not depend on it. */
+  const convt_thread_pool* thread_pool;
 } convt_tensors;
 
 #define CONVT_TENSORS_INIT \
-  { sizeof(convt_tensors), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL }
+  { sizeof(convt_tensors), NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, NULL }
 
 CONVT_API convt_status convt_plan_execute(const convt_plan* plan, const convt_tensors* tensors);
 

@@ -105,6 +105,7 @@ struct Tensors {
   std::vector<Operand> operands = {};   // of Plan::operand_infos(), in that order
   std::span<std::byte> workspace = {};  // empty: the library provides it; else a Workspace, or see convt_tensors
   void* stream = nullptr;               // a cudaStream_t, for device plans
+  const convt_thread_pool* thread_pool = nullptr;  // the caller's threads, on the CPU; null: the library's own
 };
 
 struct Products {
@@ -196,6 +197,7 @@ class Plan {
     c.workspace = workspace.empty() ? nullptr : workspace.data();
     c.workspace_size = workspace.size();
     c.stream = tensors.stream;
+    c.thread_pool = tensors.thread_pool;
     detail::check(convt_plan_execute(get(), &c));
   }
 

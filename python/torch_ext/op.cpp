@@ -14,6 +14,7 @@
 #include "library.hpp"
 #include "plans.hpp"
 #include "tensors.hpp"
+#include "threads.hpp"
 
 namespace convt_torch {
 
@@ -79,6 +80,7 @@ struct Signature {
   Place to;
   int device_index;
   std::int64_t packed;
+  std::uint32_t threads;  // 0 on a device
 
   bool operator==(const Signature&) const = default;
 };
@@ -122,10 +124,9 @@ std::string problem_text(const Signature& now, const std::string& call) {
   return text;
 }
 
-// libconvt's threads follow torch.set_num_threads().
-void follow_threads() {
+// libconvt plans for as many threads as torch.set_num_threads() says.
+void follow_threads(std::uint32_t threads) {
   static std::atomic<std::uint32_t> current{0};
-  const std::uint32_t threads = torch::stable::get_num_threads();
   if (current.load(std::memory_order_relaxed) == threads) return;
   check(library().set_num_threads(threads));
   current.store(threads, std::memory_order_relaxed);
@@ -205,7 +206,7 @@ std::shared_ptr<Plan> plan_of(const Call& call, const Signature& now, const Tens
       }
     }
   }
-  Key key{problem_text(now, call.text), now.device_index, now.packed};
+  Key key{problem_text(now, call.text), now.device_index, now.packed, now.threads};
   // Packing waits for the device, which a capture forbids.
   if (capturing && !is_kept(key)) key.packed = 0;
   auto plan = plan_for(key, weight.const_data_ptr(), stream);
@@ -227,7 +228,8 @@ Tensor run(const Call& call, const Shape& input_shape, const Shape& weight_shape
   const int device_index = device_of(call.input);
   const bool on_device = device_index >= 0;
   const Signature now{input_shape,  weight_shape, dtype_of(call.input), source.value_or(Place{}),
-                      target.place, device_index, call.packed};
+                      target.place, device_index, call.packed,          on_device ? 0 : threads()};
+  if (!on_device) follow_threads(now.threads);
   const Tensor input = source ? call.input : dense(call.input, input_shape, CONVT_CHANNELS_FIRST);
   const Tensor weight = dense(call.weight, weight_shape, CONVT_CHANNELS_FIRST);
   void* stream = on_device ? current_stream(device_index) : nullptr;
@@ -273,7 +275,8 @@ Tensor run(const Call& call, const Shape& input_shape, const Shape& weight_shape
     tensors.workspace = workspace.mutable_data_ptr();
     tensors.workspace_size = plan->workspace;
   }
-  if (!on_device) follow_threads();
+  const convt_thread_pool pool = lent(now.threads);
+  if (now.threads > 1 && may_lend()) tensors.thread_pool = &pool;
   check(library().plan_execute(plan->handle, &tensors));
   return output;
 }

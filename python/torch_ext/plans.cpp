@@ -17,7 +17,8 @@ namespace {
 
 struct Hash {
   std::size_t operator()(const Key& key) const {
-    const auto number = static_cast<std::size_t>(key.packed) * 31 + static_cast<std::size_t>(key.device_index + 1);
+    const auto number =
+        static_cast<std::size_t>(key.packed) * 31 + static_cast<std::size_t>(key.device_index + 1) + 7 * key.threads;
     return std::hash<std::string>()(key.text) ^ number * 0x9E3779B97F4A7C15u;
   }
 };

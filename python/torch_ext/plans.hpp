@@ -17,6 +17,7 @@ struct Key {
   std::string text;  // of the whole problem
   int device_index;  // -1: the CPU
   std::int64_t packed;
+  std::uint32_t threads;  // of the CPU that it is made for
 
   bool operator==(const Key&) const = default;
 };

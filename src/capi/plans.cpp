@@ -22,8 +22,10 @@ namespace {
 constexpr std::size_t first_problem_size = 216;
 constexpr std::size_t first_options_size = 32;
 constexpr std::size_t first_tensors_size = 104;
+// In version 0.2, the first that has it.
+constexpr std::size_t first_thread_pool_size = 32;
 static_assert(sizeof(convt_problem) >= first_problem_size && sizeof(convt_plan_options) >= first_options_size &&
-              sizeof(convt_tensors) >= first_tensors_size);
+              sizeof(convt_tensors) >= first_tensors_size && sizeof(convt_thread_pool) >= first_thread_pool_size);
 
 core::Problem from_struct(const convt_problem* pointer) {
   const convt_problem from = capi::sized_copy("problem", pointer, CONVT_PROBLEM_INIT, first_problem_size);
@@ -244,6 +246,9 @@ convt_status convt_plan_execute(const convt_plan* plan, const convt_tensors* ten
     const core::Plan& p = capi::not_null("plan", plan).plan;
     const convt_tensors t = capi::sized_copy("tensors", tensors, CONVT_TENSORS_INIT, first_tensors_size);
     if (t.operand_count != 0) capi::not_null("operands", t.operands);
+    convt_thread_pool pool = CONVT_THREAD_POOL_INIT;
+    if (t.thread_pool != nullptr)
+      pool = capi::sized_copy("thread_pool", t.thread_pool, CONVT_THREAD_POOL_INIT, first_thread_pool_size);
     p.execute({.input = t.input,
                .kernel = t.kernel,
                .output = t.output,
@@ -254,7 +259,8 @@ convt_status convt_plan_execute(const convt_plan* plan, const convt_tensors* ten
                .operand_bytes = {t.operand_bytes, t.operand_bytes == nullptr ? 0 : t.operand_count},
                .workspace = t.workspace,
                .workspace_size = t.workspace_size,
-               .stream = t.stream});
+               .stream = t.stream,
+               .thread_pool = t.thread_pool == nullptr ? nullptr : &pool});
   });
 }
 

@@ -77,9 +77,9 @@ class CpuExecutable : public Executable {
   using Kernel = typename Convolver<T>::Kernel;
   using PackSpace = typename Convolver<T>::PackSpace;
   // Whether all weights are finite.
-  static bool pack(const PassPlan<T>& p, const Kernel& kernel, std::size_t threads, T* packed) {
+  static bool pack(const PassPlan<T>& p, const Kernel& kernel, Crew crew, T* packed) {
     std::atomic<bool> finite{true};
-    parallel_for(p.convolver->pack_parts(), threads, [&](std::int64_t part, std::size_t) {
+    parallel_for(p.convolver->pack_parts(), crew, [&](std::int64_t part, std::size_t) {
       if (!p.convolver->pack(kernel, part, packed)) finite.store(false, std::memory_order_relaxed);
     });
     return finite.load(std::memory_order_relaxed);
@@ -104,7 +104,7 @@ template <class T>
 struct CpuExecutable<T>::Frame {
   const Call& call;
   std::byte* workspace = nullptr;
-  std::size_t threads = 1;
+  Crew crew;
   typename Convolver<T>::Kernel kernel{};  // for passes that pack late, and where it is not finite
   bool finite = true;                      // what is packed
   std::vector<const T*> packed{};          // by pass; null: its items pack
@@ -145,7 +145,7 @@ template <class T>
 void CpuExecutable<T>::execute(const Call& call) const {
   Frame frame{.call = call,
               .workspace = static_cast<std::byte*>(call.workspace),
-              .threads = std::min(num_threads(), s_->threads)};
+              .crew = crew_of(call.thread_pool, s_->threads)};
   prepare(frame);
   const std::int64_t batch = s_->program->asked->input.batch;
   for (std::int64_t first = 0; first < batch; first += s_->flight) {
@@ -156,7 +156,7 @@ void CpuExecutable<T>::execute(const Call& call) const {
       flight.number = static_cast<std::size_t>(&p - s_->passes.data());
       const std::int64_t each = p.cut.blocking.images;
       const std::int64_t groups = ceil_div(flight.images.size(), each);
-      parallel_for(groups * p.splits * p.tiles, frame.threads,
+      parallel_for(groups * p.splits * p.tiles, frame.crew,
                    [&](std::int64_t item, std::size_t slot) { run_item(frame, flight, item, slot); });
       finish_pass(frame, flight);
     }
@@ -209,8 +209,8 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
     frame.steps.push_back(bind(program.steps[i], s_->constants[i]));
   for (const PassPlan<T>& p : s_->passes)
     frame.inputs_each = std::max(frame.inputs_each, static_cast<std::size_t>(p.cut.blocking.images));
-  frame.slot_inputs.resize(frame.inputs_each * frame.threads);
-  for (std::size_t i = 0; i < frame.threads; ++i)
+  frame.slot_inputs.resize(frame.inputs_each * frame.crew.threads);
+  for (std::size_t i = 0; i < frame.crew.threads; ++i)
     frame.slot_steps.insert(frame.slot_steps.end(), frame.steps.begin(), frame.steps.end());
 
   if (!packed_.empty()) {
@@ -228,10 +228,10 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
     const bool now = p.convolver && !p.cut.blocking.late;
     frame.packed.push_back(now ? frame.template at<T>(p.packed) : nullptr);
     if (p.convolver && !now) {
-      frame.slot_spaces.resize(frame.threads);
+      frame.slot_spaces.resize(frame.crew.threads);
       for (auto& space : frame.slot_spaces) p.convolver->make_room(space);
     }
-    if (now) frame.finite &= pack(p, frame.kernel, frame.threads, frame.template at<T>(p.packed));
+    if (now) frame.finite &= pack(p, frame.kernel, frame.crew, frame.template at<T>(p.packed));
   }
 }
 
@@ -465,7 +465,7 @@ void CpuExecutable<T>::finish_pass(const Frame& frame, const Flight& flight) con
   const PassPlan<T>& p = *flight.pass;
   if (p.pass.sink == Pass::Sink::output) return;
   const Step& step = s_->program->steps[p.pass.end];
-  parallel_for(flight.images.size(), frame.threads, [&](std::int64_t i, std::size_t) {
+  parallel_for(flight.images.size(), frame.crew, [&](std::int64_t i, std::size_t) {
     if (p.pass.sink == Pass::Sink::fold) {
       const std::int64_t channels = p.pass.out.channels;
       T* folded = frame.template at<T>(p.partials) + i * p.tiles * channels;

@@ -14,6 +14,8 @@
 #include <new>
 #include <utility>
 
+#include "base/settings.hpp"
+
 namespace convt::core::cpu {
 namespace {
 
@@ -103,6 +105,27 @@ struct Place {
 };
 
 thread_local bool inside_body = false;
+
+class Inside {
+ public:
+  Inside() = default;
+  ~Inside() { inside_body = nested; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  const bool nested = std::exchange(inside_body, true);
+};
+
+// A lent thread's part in a loop.
+void run_lent(void* argument, std::size_t slot) {
+  Loop& loop = *static_cast<Loop*>(argument);
+  const Inside inside;
+  std::fenv_t own;
+  std::fegetenv(&own);
+  std::fesetenv(&loop.environment);
+  loop.run(slot, nullptr);
+  std::fesetenv(&own);
+}
 
 class Pool {  // NOLINT(clang-analyzer-optin.performance.Padding)
  public:
@@ -298,21 +321,27 @@ Home Home::home;
 
 }  // namespace
 
+Crew crew_of(const convt_thread_pool* lent, std::size_t most) {
+  const bool says = lent != nullptr && lent->num_threads != 0;
+  return {std::min(says ? lent->num_threads : num_threads(), most), lent};
+}
+
 std::size_t most_threads() { return limit_of_workers() + 1; }
 
-void parallel_for(std::int64_t count, std::size_t threads, LoopBody body) {
-  struct Inside {
-    const bool nested = std::exchange(inside_body, true);
-    ~Inside() { inside_body = nested; }
-  } const inside;
-
-  if (count <= 1 || threads <= 1 || inside.nested) {
+void parallel_for(std::int64_t count, Crew crew, LoopBody body) {
+  const Inside inside;
+  if (count <= 1 || crew.threads <= 1 || inside.nested) {
     for (std::int64_t item = 0; item < count; ++item) body(item, 0);
     return;
   }
   Loop loop(body, count,
-            static_cast<std::size_t>(std::min<std::uint64_t>(threads, static_cast<std::uint64_t>(count))) - 1);
-  Home::home.pool.run(loop);
+            static_cast<std::size_t>(std::min<std::uint64_t>(crew.threads, static_cast<std::uint64_t>(count))) - 1);
+  if (crew.lent != nullptr) {
+    crew.lent->parallel_for(crew.lent->context, loop.places + 1, run_lent, &loop);
+    loop.run(0, nullptr);  // what is left, if not all tasks were called
+  } else {
+    Home::home.pool.run(loop);
+  }
   if (loop.error) std::rethrow_exception(std::move(loop.error));
 }
 

@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "convt/convt.h"
+
 namespace convt::core::cpu {
 
 // A reference to anything that can be called as body(item, slot); what it refers to outlives it.
@@ -33,16 +35,31 @@ class LoopBody {
   void (*call_)(const void*, std::int64_t, std::size_t);
 };
 
+// Who works at a loop: so many threads at most, of the one pool or of one that the library's caller lends.
+struct Crew {
+  Crew(std::size_t threads_, const convt_thread_pool* lent_ = nullptr) noexcept  // NOLINT(google-explicit-constructor)
+      : threads(threads_), lent(lent_) {}
+
+  std::size_t threads;
+  const convt_thread_pool* lent;
+};
+
+// What a caller lends, if anything, or the pool; `most` at most.
+Crew crew_of(const convt_thread_pool* lent, std::size_t most);
+
 // More than this many threads never work at one loop, whatever it asks for.
 std::size_t most_threads();
 
-// Calls body(item, slot) for every item of [0, count), from the calling thread and up to threads-1 workers.
+// Calls body(item, slot) for every item of [0, count), from the calling thread and up to crew.threads-1 workers.
 //   - Items are handed out in ascending order, one at a time, to whoever is free.
-//   - slot < threads, and within one loop a slot is used by one thread only: scratch memory per slot needs no lock.
+//   - slot < crew.threads, and within one loop a slot is used by one thread only: scratch memory per slot needs no
+//   lock.
 //   - Returns when all items are done, and what the bodies wrote is then visible to the caller.
 //   - If a body throws, items not yet begun are skipped and the first exception is thrown here.
 //   - The caller works too: it is done even if no worker is free or none can be started.
 //   - Called from inside a body, it runs on its caller alone, in slot 0.
-void parallel_for(std::int64_t count, std::size_t threads, LoopBody body);
+//   - Lent threads take the workers' place, a slot each, in the same floating-point environment, and get their own one
+//     back; no worker is started.
+void parallel_for(std::int64_t count, Crew crew, LoopBody body);
 
 }  // namespace convt::core::cpu

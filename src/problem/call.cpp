@@ -151,6 +151,8 @@ void check_call(const Descriptor& descriptor, const Call& call, const Expected& 
   const Location place = check_tensors(tensors, locate);
   if (tensors[0].bytes != 0) check_place("output", place, expected.location);
   check_workspace(tensors, call, expected, locate);
+  if (call.thread_pool != nullptr && call.thread_pool->parallel_for == nullptr)
+    reject("thread_pool", "must have a parallel_for");
 }
 
 void check_kernel(const Descriptor& descriptor, const void* kernel, const Location& expected, Locate locate) {

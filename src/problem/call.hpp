@@ -31,6 +31,7 @@ struct Call {
   void* workspace = nullptr;
   std::size_t workspace_size = 0;
   void* stream = nullptr;
+  const convt_thread_pool* thread_pool = nullptr;  // the caller's threads, for engines on the CPU
 };
 
 using Locate = Location (*)(const void* pointer);

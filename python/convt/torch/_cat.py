@@ -61,7 +61,7 @@ conv_transpose_cat: Callable[..., torch.Tensor] = torch.ops.convt.conv_transpose
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     input, weight, operands, text, _, packed, before, after = inputs
     ctx.save_for_backward(input, weight, *operands)
-    ctx.text, ctx.packed = text, packed
+    ctx.text, ctx.packed, ctx.count = text, packed, len(operands)
     ctx.before, ctx.after = ([tensor.shape[1] for tensor in tensors] for tensors in (before, after))
 
 
@@ -76,7 +76,7 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     count = len(ctx.before)
     before = [part if want else None for part, want in zip(parts[:count], _wanted(for_before, count))]
     after = [part if want else None for part, want in zip(parts[count + 1 :], _wanted(for_after, len(ctx.after)))]
-    wanted = _wanted(for_operands, len(ctx.saved_tensors) - 2)
+    wanted = _wanted(for_operands, ctx.count)
     found = gradients(ctx, parts[count], for_input, for_weight, wanted)
     return *found, None, None, None, before, after
 

@@ -150,12 +150,12 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> N
     ctx.save_for_backward(input, weight, *operands)
     ctx.text = text
     ctx.packed = packed
+    ctx.count = len(operands)  # saved tensors may be read once: torch.utils.checkpoint drops them then
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
     for_input, for_weight, for_operands = ctx.needs_input_grad[:3]
-    count = len(ctx.saved_tensors) - 2
-    wanted = list(for_operands) if isinstance(for_operands, (list, tuple)) else [for_operands] * count
+    wanted = list(for_operands) if isinstance(for_operands, (list, tuple)) else [for_operands] * ctx.count
     return *gradients(ctx, grad, for_input, for_weight, wanted), None, None, None
 
 

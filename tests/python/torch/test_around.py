@@ -11,13 +11,13 @@ import convt
 import convt.torch
 from convt import _library
 from convt.torch import _cat, _chain, _op, _reference
-from convt.torch.compile.prologue import _is_allowed
+from convt.torch.compile.vocabulary import is_pointwise
 
 OURS = {3: convt.torch.conv_transpose1d, 4: convt.torch.conv_transpose2d, 5: convt.torch.conv_transpose3d}
 OPS = [line for row in _library.describe_ops() for line in row["examples"].splitlines()]
 BEFORE = list(dict.fromkeys(
     text for text in (line.replace(", dtype=f32", "").replace("dtype=f32", "").replace("()", "") for line in OPS)
-    if _is_allowed(text)))
+    if is_pointwise(text)))
 
 
 def test_prologues_have_the_pointwise_ops():

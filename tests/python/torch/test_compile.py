@@ -261,3 +261,37 @@ def test_channels_last():
     assert got.stride() == want.stride()
     torch.testing.assert_close(got, want)
     assert explained(model, x).found[0].ops == ("bias", "relu", "max_pool(2)")
+
+
+def test_explain_says_where_prologues_begin():
+    up, p = nn.ConvTranspose2d(4, 6, 4, 2, 1), nn.Parameter(torch.rand(4, 1, 1))
+    x = torch.randn(2, 4, 5, 6)
+
+    def begins(before):
+        (found,) = explained(lambda x: up(before(x)), x)
+        return " | ".join(found.prologue), found.begins_behind, found.begin_reason
+
+    assert begins(lambda x: x) == ("", "", "it is given to the graph")
+    assert begins(lambda x: F.relu(x) * p) == ("relu | mul(channel)", "", "it is given to the graph")
+    assert begins(lambda x: F.gelu(x.flip(2))) == ("gelu", "flip", "the vocabulary has no such operation")
+    assert begins(lambda x: F.softmax(x, 1).tanh()) == (
+        "tanh", "softmax", "it sees more than one element and numbers of its channel")
+    assert begins(lambda x: F.relu_(x)) == ("", "relu", "it writes into a tensor that others may see")
+    assert begins(lambda x: (x * 2)[:, :, 1:] * 3) == ("mul(3)", "getitem", "its shape or type changes there")
+
+    def shared(x):
+        y = x.exp()
+        return up(y), y
+
+    (found,) = explained(shared, x)
+    assert (found.begins_behind, found.begin_reason) == ("exp", "its result is used 2 times")
+    assert "begins: exp: its result is used 2 times; ends: " in str(found)
+
+
+def test_explain_lists_what_is_inside_of_others():
+    up, x = nn.ConvTranspose2d(4, 6, 4, 2, 1), torch.randn(2, 4, 5, 6)
+
+    def branches(x):
+        return torch.cond(x.sum() > 0, lambda t: F.relu(up(t)), lambda t: up(t).tanh(), (x,))
+
+    assert [(found.taken, found.reason) for found in explained(branches, x)] == [(False, "it is inside of cond")] * 2

@@ -164,6 +164,127 @@ def waves(m, x):
     return m.conv(x + torch.sin(16 * torch.pi * x))
 
 
+# ---- crops, statements, norms by hand
+
+
+@case(grads=True)
+def crop_that_is_written(m, x):
+    y = m.conv(x)
+    z = y[..., 1:-1, 1:-1]
+    z.mul_(2)
+    return y, z
+
+
+@case(grads=True)
+def crops_of_many_kinds(m, x):
+    return [part.relu() for part in (
+        m.conv(x)[:, :, 2:-2, 2:-2], m.conv(x)[..., 3:-3], m.conv(x)[..., ::2], m.conv(x)[..., 5:3], m.conv(x)[:, 1:],
+        m.conv(x)[..., 4], m.conv(x)[..., -6:-1], m.conv(x)[1:, :, 1:-1], m.conv(x).narrow(-1, -9, 6),
+        F.pad(m.conv(x), (-2, -1)), F.pad(m.conv(x), (-1, 1)), F.pad(m.conv(x), (0, 0, -1, -2)))]
+
+
+@case(grads=True)
+def crop_behind_a_residual(m, x):
+    y = m.conv(x)
+    return (y + torch.ones_like(x).mean() * x.sum())[..., 1:-1].tanh(), (y.detach() * 2)[..., 1:-1]
+
+
+@case(grads=True)
+def crop_between(m, x):
+    y = m.conv(x)[:, :, 1:-1, 1:-1] * m.p
+    y = F.instance_norm(y)
+    return y[..., 1:-1].exp()
+
+
+@case()
+def statement_on_the_input(m, x):
+    x.mul_(2)
+    x.relu_()
+    return m.conv(x), x
+
+
+@case()
+def statement_seen_by_a_view(m, x):
+    h = x * m.a
+    part = h[:, :2]
+    h.relu_()
+    return m.conv(h), part
+
+
+@case(grads=True)
+def statement_without_gradient(m, x):
+    h = x * m.a
+    with torch.no_grad():
+        g = x * 2
+        g.relu_()
+    return m.conv(h) + m.conv(g)
+
+
+@case(grads=True)
+def norms_whose_parts_are_used(m, x):
+    y = m.conv(x)
+    var, mean = torch.var_mean(y, (2, 3), keepdim=True)
+    z = m.conv(x + 1)
+    std = z.std((2, 3), keepdim=True)
+    return (y - mean) / (var + 1e-5).sqrt(), mean, (z - z.mean((2, 3), keepdim=True)) / std, std
+
+
+@case(grads=True)
+def norms_that_are_none(m, x):
+    """Other axes, other means, the batch among them."""
+    out = []
+    for over, beside in (((2, 3), (2,)), ((1,), (2, 3)), ((0, 2, 3), (0, 2, 3)), ((2,), (2,)), ((1, 2), (1, 2))):
+        y = m.conv(x)
+        out.append((y - y.mean(beside, keepdim=True)) / (y.var(over, keepdim=True, unbiased=False) + 1e-2).sqrt())
+    y = m.conv(x)
+    out.append((y.mean(1, keepdim=True) - y) / (y.var(1, keepdim=True) + 1e-2).sqrt())
+    y = m.conv(x)
+    out.append((y - y.mean(1, keepdim=True)) / (y.var(1, keepdim=True, correction=3) + 1e-2).sqrt())
+    return out
+
+
+@case(grads=True)
+def lengths(m, x):
+    y = m.conv(x) + 3
+    return [torch.norm(m.conv(x) + 3, dim=1), (m.conv(x) + 3).norm(1, dim=(2, 3)), torch.linalg.norm(m.conv(x) + 3, dim=1),
+            torch.linalg.norm(m.conv(x) + 3, dim=(2, 3)), torch.linalg.vector_norm(m.conv(x) + 3, 2, dim=(1, 2)),
+            torch.linalg.vector_norm(m.conv(x) + 3, 3, dim=1), (m.conv(x) + 3).norm(), y / y.norm(dim=1, keepdim=True)]
+
+
+@case(grads=True)
+def sums_of_products(m, x):
+    y = x.sum() * torch.ones(2, 6, 10, 12)
+    return [torch.addcmul(m.p, m.conv(x), m.p, value=0.5), torch.addcmul(m.conv(x), m.p, m.p), torch.addcdiv(y, m.p, m.conv(x) + 9),
+            torch.addcdiv(m.p, m.conv(x), y.square() + 2, value=-2), torch.lerp(m.conv(x), y, 0.2), torch.lerp(y, m.conv(x), 1.5),
+            torch.lerp(m.conv(x), torch.tensor(2.0), 0.25), torch.lerp(m.conv(x), m.p, m.p), m.conv(x).lerp_(y, 0.5)]
+
+
+@case(grads=True)
+def snakes_with_betas(m, x):
+    beta, alpha = m.p[:, 0, 0].view(1, 6, 1, 1), -m.p
+    y, z, w = m.conv(x), m.conv(x), m.conv(x)
+    return (y + torch.sin(y * alpha) ** 2 / beta, z + (1 / (beta + 1e-9)) * torch.sin(alpha * z).pow(2),
+            w + torch.sin(w * m.p).square() / (m.p + beta))
+
+
+@case((4, 5, 6), grads=True)
+def no_batch(m, x):
+    y = F.leaky_relu(m.conv(x), 0.1) * m.p
+    z = m.conv(torch.tanh(x))
+    return y.mean(0), z.softmax(0), m.conv(x)[:, 1:-1, 1:-1].exp(), m.conv(x).transpose(0, 1), F.max_pool2d(m.conv(x), 2)
+
+
+@case(grads=True)
+def checkpoints(m, x):
+    def inner(t):
+        return m.conv(t).sigmoid() * m.p
+
+    def outer(t):
+        return torch.utils.checkpoint.checkpoint(inner, t, use_reentrant=False).mean(1, keepdim=True) + m.one(t)
+
+    return torch.utils.checkpoint.checkpoint(outer, x * m.a, use_reentrant=False)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_meaning(name):
     function, shapes, grads = CASES[name]
@@ -174,14 +295,17 @@ def test_meaning(name):
     with torch.set_grad_enabled(grads):
         want = theirs(*given[0])
         got = torch.compile(ours, backend="convt", options=ALWAYS)(*given[1])
-    flat = [list(value) if isinstance(value, tuple) else [value] for value in (got, want)]
+    flat = [list(value) if isinstance(value, (tuple, list)) else [value] for value in (got, want)]
+    losses = [torch.zeros(()), torch.zeros(())]
     for a, b in zip(*flat, strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape and a.requires_grad == b.requires_grad
         torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-5)
-        if grads:
+        if a.requires_grad:
             weights = torch.rand(a.shape, generator=torch.Generator().manual_seed(3))
-            (a * weights).sum().backward()
-            (b * weights).sum().backward()
+            losses = [loss + (value * weights).sum() for loss, value in zip(losses, (a, b))]
+    if grads:
+        for loss in losses:
+            loss.backward()
     torch.testing.assert_close(given[1], given[0])
     torch.testing.assert_close(dict(ours.named_buffers()), dict(theirs.named_buffers()))
     for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):

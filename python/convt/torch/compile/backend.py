@@ -17,7 +17,7 @@ from ... import _library
 from .. import _cat, _op
 from .._freeze import contents
 from .options import Options, split
-from .rewrite import rewrite
+from .rewrite import bodies, rewrite
 from .rules import machine
 
 
@@ -28,8 +28,7 @@ def backend(
     """Fuses transposed convolutions with their chains, and gives the rest to Inductor, with its own mode and options."""
     own, patches = split(options)
     if own.take != "never":
-        rewrite(graph_module.graph, own)
-        _pack(graph_module.graph)
+        _rewrite_all(graph_module.graph, own)
         graph_module.recompile()
     if own.inner == "eager":
         return graph_module.forward
@@ -43,6 +42,14 @@ def backend(
     patches = {**(list_mode_options(mode) if mode else {}), **{key.replace("-", "_"): patches[key] for key in patches}}
     compiled: Any = compile_fx(graph_module, example_inputs, config_patches=patches or None)
     return compiled  # type: ignore[no-any-return]
+
+
+def _rewrite_all(graph: Graph, options: Options) -> None:
+    rewrite(graph, options)
+    for body in bodies(graph, graph.owning_module):
+        rewrite(body.graph, options)
+        body.recompile()
+    _pack(graph)
 
 
 def _pack(graph: Graph) -> None:
@@ -83,8 +90,7 @@ class Pass(CustomGraphPass):
     def __call__(self, graph: Graph) -> None:
         for earlier in self._earlier():
             earlier(graph)
-        rewrite(graph, self.options)
-        _pack(graph)
+        _rewrite_all(graph, self.options)
 
     def uuid(self) -> Any | None:
         ids = [earlier.uuid() if isinstance(earlier, CustomGraphPass) else None for earlier in self._earlier()]

@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule
 
 from .options import split
-from .rewrite import Found, rewrite
+from .rewrite import Found, bodies, left_inside, rewrite
 
 
 @dataclasses.dataclass
@@ -46,7 +46,9 @@ def explain(
 
     def record(graph_module: GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         result.graphs += 1
-        result.found += rewrite(copy.deepcopy(graph_module.graph), own)
+        for inside in (graph_module, *bodies(graph_module.graph, graph_module)):
+            result.found += rewrite(copy.deepcopy(inside.graph), own)
+        result.found += left_inside(graph_module.graph, graph_module)
         return graph_module.forward
 
     # A backend of its own is compiled anew, beside what was compiled before.

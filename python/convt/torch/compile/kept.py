@@ -118,7 +118,7 @@ def _spelled(running: Running, user: Node) -> Step | None:
     if spelling is None or user.kwargs.get("out") is not None or len(user.all_input_nodes) != len(set(user.all_input_nodes)):
         return None
     step = spelling(running, user)
-    if isinstance(step, str):
+    if isinstance(step, str) or step.crop:
         return None
     result = tensor_of(step.last)
     if result is None or result.dtype != running.tensor.dtype or result.device != running.tensor.device:

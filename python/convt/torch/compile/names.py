@@ -13,7 +13,7 @@ from torch.fx import Node
 
 _MODULES = (
     "torch", "torch.nn.functional", "torch._C._nn", "torch._C._VariableFunctions", "torch.functional", "torch.special",
-    "torch._C._special")
+    "torch._C._special", "torch._C._linalg")
 _OPERATORS: dict[Callable[..., Any], tuple[str, bool]] = {
     operator.add: ("add", False), operator.iadd: ("add", True),
     operator.sub: ("sub", False), operator.isub: ("sub", True),

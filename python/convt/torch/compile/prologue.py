@@ -4,14 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import torch
 from torch.fx import Node
 
-from ... import _library
-from ..._plan import Plan
-from .. import _chain
 from .aliases import roots
 from .names import name_of, writes_in_place
 from .regions import region_to
@@ -19,6 +15,7 @@ from .snakes import snake_to
 from .spellings import SPELLINGS
 from .steps import Operand, Running, Step, each_of
 from .values import same_shape, tensor_of
+from .vocabulary import is_pointwise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,20 +26,12 @@ class Prologue:
     ops: tuple[str, ...] = ()
     operands: tuple[Operand, ...] = ()
     taken: tuple[Node, ...] = ()  # in the graph's order
+    ended_by: str = ""  # the operation before the first
+    reason: str = ""  # why that was not taken
 
     @property
     def text(self) -> str:
         return " | ".join(self.ops)
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_allowed(op: str) -> bool:
-    """Whether the library takes an op before a convolution."""
-    try:
-        Plan(_chain.problem(f"{op} | {_chain.HEAD}", 1, "channels=1->1 input=1 kernel=1"))
-    except _library.ConvtError:
-        return False
-    return True
 
 
 def _is_alike(node: Node, tensor: torch.Tensor) -> bool:
@@ -77,7 +66,7 @@ def _step_from(source: Node, node: Node, tensor: torch.Tensor) -> Step | None:
         return None
     axes = each_of(tensor.dim())
     step = spelling(Running(source, axes, tensor.dim()), node)
-    return step if isinstance(step, Step) and step.last is node and step.axes in (None, axes) else None
+    return step if isinstance(step, Step) and step.last is node and step.axes in (None, axes) and not step.crop else None
 
 
 def _before(node: Node, tensor: torch.Tensor) -> tuple[Node, Step] | None:
@@ -85,11 +74,35 @@ def _before(node: Node, tensor: torch.Tensor) -> tuple[Node, Step] | None:
     for source in dict.fromkeys(node.all_input_nodes):
         if _is_alike(source, tensor):
             step = _step_from(source, node, tensor)
-            if step is not None and all(map(_is_allowed, step.ops)):
+            if step is not None and all(map(is_pointwise, step.ops)):
                 return source, step
     for found in (snake_to(node), region_to(node)):
-        if found is not None and _is_alike(found[0], tensor) and all(map(_is_allowed, found[1].ops)):
+        if found is not None and _is_alike(found[0], tensor) and all(map(is_pointwise, found[1].ops)):
             return found
+    return None
+
+
+def _why_not(node: Node, tensor: torch.Tensor) -> str:
+    """Why an operation is not taken before the convolution."""
+    spelling = SPELLINGS.get(name_of(node))
+    if spelling is None:
+        return "the vocabulary has no such operation"
+    for source in dict.fromkeys(node.all_input_nodes):
+        if _is_alike(source, tensor):
+            if not _may_vanish(node, source):
+                return "it writes into a tensor that others may see"
+            step = spelling(Running(source, each_of(tensor.dim()), tensor.dim()), node)
+            return step if isinstance(step, str) else "it sees more than one element and numbers of its channel"
+    return "its shape or type changes there"
+
+
+def _end(found: Prologue, convolution: Node) -> tuple[str, str] | None:
+    """What ends a prologue before any operation was looked at, and why."""
+    node = found.input
+    if node.op not in ("call_function", "call_method"):
+        return "", "it is given to the graph"
+    if not set(node.users) <= {convolution, *found.taken}:
+        return name_of(node), f"its result is used {len(node.users)} times"
     return None
 
 
@@ -101,13 +114,14 @@ def prologue_of(convolution: Node, input: Node) -> Prologue:
     found = Prologue(input)
     tensor, result = tensor_of(input), tensor_of(convolution)
     if tensor is None or result is None or tensor.dtype != result.dtype:
-        return found
-    while set(found.input.users) <= {convolution, *found.taken} and found.input.op in ("call_function", "call_method"):
-        step = _before(found.input, tensor)
+        return dataclasses.replace(found, reason="it is rounded to another type")
+    while True:
+        end = _end(found, convolution)
+        step = None if end else _before(found.input, tensor)
         if step is None:
-            break
+            ended_by, reason = end or (name_of(found.input), _why_not(found.input, tensor))
+            return dataclasses.replace(found, ended_by=ended_by, reason=reason)
         source, taken = step
         found = Prologue(
             source, (*taken.ops, *found.ops), (*taken.operands, *found.operands),
             (*taken.through, taken.last, *found.taken))
-    return found

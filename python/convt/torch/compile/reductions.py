@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import Any
 
 from torch.fx import Node
@@ -10,7 +12,7 @@ from torch.fx import Node
 from .names import MISSING, bind, bind_dims, first, name_of
 from .steps import NOT_UNDERSTOOD, Running, Spelling, Step
 from .terms import limits
-from .values import same
+from .values import number, same
 
 
 def axes_text(running: Running, axes: set[int] | None) -> str | None:
@@ -114,12 +116,63 @@ def _softmax(op: str) -> Spelling:
     return spelling
 
 
+def _length(name: str) -> Spelling:
+    """x.norm(dim=1): the root of the sum of squares."""
+
+    def spelling(running: Running, node: Node) -> Step | str:
+        if name == "norm":  # torch.norm and the method
+            given = bind(node, p="fro", dim=None, keepdim=False, dtype=None)
+        else:
+            given = bind(node, ord=2, dim=None, keepdim=False, dtype=None)
+        if given is None or given["dtype"] is not None or isinstance(given["dim"], Node):
+            return NOT_UNDERSTOOD
+        order = given["p"] if name == "norm" else given["ord"]
+        over = given["dim"] if isinstance(given["dim"], (tuple, list)) else (given["dim"],)
+        if order == "fro" or (order is None and name != "vector_norm"):
+            order = 2
+        # linalg.norm of two axes is a matrix norm, of which ord=None alone is the same.
+        if number(order) not in (1, 2) or (name == "linalg_norm" and len(over) > 1):
+            return "a norm that is no length"
+        before, after = (("abs",), ()) if number(order) == 1 else (("pow(2)",), ("sqrt",))
+        step = _reduced(running, node, "sum", given["dim"], given["keepdim"])
+        return step if isinstance(step, str) else dataclasses.replace(step, ops=(*before, *step.ops, *after))
+
+    return spelling
+
+
+def _deviation(name: str) -> Spelling:
+    """var and std."""
+
+    def spelling(running: Running, node: Node) -> Step | str:
+        given = bind_dims(node, "dim", unbiased=True, keepdim=False, correction=None)
+        if given is None or not isinstance(given["unbiased"], bool):
+            return NOT_UNDERSTOOD
+        correction = float(given["unbiased"]) if given["correction"] is None else number(given["correction"])
+        step = _reduced(running, node, "mean", given["dim"], given["keepdim"])
+        if isinstance(step, str) or correction is None:
+            return step if isinstance(step, str) else NOT_UNDERSTOOD
+        count = math.prod(running.sizes[axis] for axis in running.axes_of(given["dim"]) or ())
+        if correction and (not isinstance(count, int) or count <= correction):
+            return "divides by a size that may change"
+        rest = (f"mul({count / (count - correction)!r})",) if correction else ()
+        root = ("sqrt",) if name == "std" else ()
+        ops = ("keep(@x)", *step.ops, "mul(-1)", "add(@x)", "pow(2)", *step.ops, *rest, *root)
+        return dataclasses.replace(step, ops=ops)
+
+    return spelling
+
+
 REDUCTIONS: dict[str, Spelling] = {
     "sum": _reduction("sum"),
     "mean": _reduction("mean"),
     "amax": _reduction("max"),
     "amin": _reduction("min"),
     "logsumexp": _reduction("logsumexp"),
+    "norm": _length("norm"),
+    "linalg_norm": _length("linalg_norm"),
+    **{name: _length("vector_norm") for name in ("vector_norm", "linalg_vector_norm")},
+    "var": _deviation("var"),
+    "std": _deviation("std"),
     "max": _extreme("max"),
     "min": _extreme("min"),
     "maximum": _limited("max"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Iterator
 
 import torch
-from torch.fx import Graph, Node
+from torch.fx import Graph, GraphModule, Node
 
 from .. import _cat, _chain, _op
 from .._functional import float32_precision
@@ -17,7 +18,8 @@ from .options import Options
 from .prologue import Prologue, prologue_of
 from .rules import Decision, decide, decide_prologue
 from .values import tensor_of
-from .walker import Chain, Convolution, Walk, best, convolution_of, is_transposed_convolution, walk
+from .walker import (
+    Chain, Convolution, Walk, best, convolution_of, is_transposed_convolution, settle_writes_before, walk)
 
 log = logging.getLogger("convt.torch")
 
@@ -35,6 +37,8 @@ class Found:
     ended_by: str  #: the operation behind the longest chain
     reason: str  #: why the chain ends there, or why nothing was taken
     prologue: tuple[str, ...] = ()  #: what was taken before the convolution
+    begins_behind: str = ""  #: the operation before the first that was taken
+    begin_reason: str = ""  #: why that was not
     joined: bool = False  #: whether the result is written straight into a concatenation along channels
 
     def __str__(self) -> str:
@@ -42,8 +46,12 @@ class Found:
         if not self.taken:
             return head + f"left: {self.reason}"
         ops = (*self.prologue, "conv_transpose", *self.ops, *(("cat",) if self.joined else ()))
-        return head + f"taken: {' | '.join(ops)}; ends: " + (
-            f"{self.ended_by}: {self.reason}" if self.ended_by else self.reason)
+        begins = f"; begins: {_at(self.begins_behind, self.begin_reason)}" if self.begin_reason else ""
+        return head + f"taken: {' | '.join(ops)}{begins}; ends: {_at(self.ended_by, self.reason)}"
+
+
+def _at(operation: str, reason: str) -> str:
+    return f"{operation}: {reason}" if operation else reason
 
 
 def _where(node: Node) -> str:
@@ -87,8 +95,8 @@ def _text(walked: Walk, chain: Chain) -> str:
     tensor = chain.running.tensor
     precision = float32_precision(tensor.device) if tensor.dtype == torch.float32 else "ieee"
     return _chain.fields(
-        convolution.stride, convolution.padding, convolution.output_padding, convolution.groups, convolution.dilation,
-        precision, chain.text, walked.prologue.text)
+        convolution.stride, chain.padding, chain.output_padding, convolution.groups, convolution.dilation, precision,
+        chain.text, walked.prologue.text)
 
 
 def _replace(graph: Graph, walked: Walk, chain: Chain, join: Join | None) -> str:
@@ -100,6 +108,8 @@ def _replace(graph: Graph, walked: Walk, chain: Chain, join: Join | None) -> str
     with graph.inserting_before(last):
         # Explicit casts, where autocast made them: the call's own type then does not depend on where it stands.
         input = _to(graph, prologue.input, dtype)
+        if not convolution.batched:
+            input = graph.call_function(torch.unsqueeze, (input, 0))
         weight = _to(graph, convolution.weight, dtype)
         operands = [
             operand.make(graph, operand.node) if operand.make else operand.node
@@ -127,16 +137,21 @@ def _replace(graph: Graph, walked: Walk, chain: Chain, join: Join | None) -> str
 
 def _walked(convolution: Convolution, options: Options) -> Walk | str:
     """The walk with the longest prologue, or without where that may not be."""
+    if not convolution.batched:
+        return walk(convolution, Prologue(convolution.input, reason="it has no batch"))
     prologue = prologue_of(convolution.node, convolution.input)
-    if prologue.taken and decide_prologue(convolution.result.device, options):
-        walked = walk(convolution, prologue)
-        if not isinstance(walked, str):
-            return walked
-    return walk(convolution, Prologue(convolution.input))
+    bare = dataclasses.replace(prologue, input=convolution.input, ops=(), operands=(), taken=())
+    if not prologue.taken:
+        return walk(convolution, prologue)
+    if not decide_prologue(convolution.result.device, options):
+        return walk(convolution, dataclasses.replace(bare, ended_by="", reason="GPUs have it in a pass of its own"))
+    walked = walk(convolution, prologue)
+    return walk(convolution, dataclasses.replace(bare, ended_by="", reason=walked)) if isinstance(walked, str) else walked
 
 
 def _one(graph: Graph, node: Node, options: Options) -> Found:
     where = _where(node)
+    settle_writes_before(node)
     convolution = convolution_of(node)
     walked = convolution if isinstance(convolution, str) else _walked(convolution, options)
     if isinstance(walked, str):
@@ -164,7 +179,34 @@ def _one(graph: Graph, node: Node, options: Options) -> Found:
         ended_by, reason = "", "it writes into the concatenation"
     text = _replace(graph, walked, chain, join)
     return Found(
-        name, where, True, text, chain.ops, longest, ended_by, reason, walked.prologue.ops, join is not None)
+        name, where, True, text, chain.ops, longest, ended_by, reason, walked.prologue.ops, walked.prologue.ended_by,
+        walked.prologue.reason, join is not None)
+
+
+def _inside(graph: Graph, owner: GraphModule | None) -> Iterator[tuple[GraphModule, str]]:
+    """The graphs that a graph's operations call, and what these operations are."""
+    for node in graph.nodes if owner is not None else ():
+        inside = getattr(owner, str(node.target), None) if node.op == "get_attr" else None
+        if isinstance(inside, GraphModule):
+            names = {str(getattr(user.target, "__name__", user.target)) for user in node.users}
+            yield inside, ", ".join(sorted(names))
+
+
+def bodies(graph: Graph, owner: GraphModule | None) -> Iterator[GraphModule]:
+    """The graphs inside of torch.utils.checkpoint, each before those inside of it."""
+    for inside, caller in _inside(graph, owner):
+        if caller == "tag_activation_checkpoint":
+            yield inside
+            yield from bodies(inside.graph, inside)
+
+
+def left_inside(graph: Graph, owner: GraphModule | None, around: str = "") -> Iterator[Found]:
+    """The transposed convolutions in graphs that are left alone: branches, loops, functions with derivatives of their own."""
+    for inside, caller in _inside(graph, owner):
+        place = around or ("" if caller == "tag_activation_checkpoint" else caller)
+        for node in filter(is_transposed_convolution, inside.graph.nodes if place else ()):
+            yield Found(node.name, _where(node), False, "", (), (), "", f"it is inside of {place}")
+        yield from left_inside(inside.graph, inside, place)
 
 
 def rewrite(graph: Graph, options: Options = Options()) -> list[Found]:

@@ -69,8 +69,9 @@ def _layer(walked: Walk, chain: Chain, text: str) -> Layer:
     input, weight = tensor_of(walked.prologue.input), tensor_of(walked.convolution.weight)
     assert input is not None and weight is not None
     last = _kernel.suggests_channels_last(input) if all(isinstance(size, int) for size in input.shape) else False
+    batch = () if walked.convolution.batched else (1,)
     return Layer(
-        tuple(map(hint, input.shape)), tuple(map(hint, weight.shape)), text, chain.running.tensor.dtype,
+        (*batch, *map(hint, input.shape)), tuple(map(hint, weight.shape)), text, chain.running.tensor.dtype,
         chain.running.tensor.device, _library.LAYOUTS[last], chain.layout)
 
 

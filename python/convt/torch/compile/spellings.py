@@ -11,11 +11,12 @@ from typing import Any
 
 from torch.fx import Node
 
+from .crops import negative_pad
 from .names import MISSING, bind, first
 from .norms import NORMS
 from .reductions import REDUCTIONS, axes_text
 from .steps import NOT_UNDERSTOOD, Running, Spelling, Step
-from .terms import combined, limits, prelu
+from .terms import added_product, combined, lerp, limits, prelu
 from .values import number, sizes_text, written
 from .views import VIEWS
 
@@ -101,12 +102,13 @@ def _normalize(running: Running, node: Node) -> Step | str:
 
 
 def _pad(running: Running, node: Node) -> Step | str:
-    """Of nothing: U-Nets pad what they have upsampled to the skip's size, which is mostly the same."""
+    """Of nothing: U-Nets pad what they have upsampled to the skip's size, which is mostly the same. Or by less."""
     given = bind(node, "pad", mode="constant", value=None)
     if given is None or not isinstance(given["pad"], (tuple, list)):
         return NOT_UNDERSTOOD
-    nothing = all(isinstance(size, int) and size == 0 for size in given["pad"])
-    return Step(node) if nothing else "the vocabulary has no such operation"
+    if not all(isinstance(size, int) and size <= 0 for size in given["pad"]):
+        return "the vocabulary has no such operation"
+    return negative_pad(running, node, list(given["pad"]))
 
 
 def _rrelu(running: Running, node: Node) -> Step | str:
@@ -237,6 +239,9 @@ SPELLINGS: dict[str, Spelling] = {
     "clamp_min": _clamp_one("min"),
     "clamp_max": _clamp_one("max"),
     **{name: combined(name) for name in ("add", "sub", "mul", "div", "rsub")},
+    "addcmul": added_product("mul"),
+    "addcdiv": added_product("div"),
+    "lerp": lerp,
     **{name: _dropout for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
                                    "feature_dropout", "feature_alpha_dropout")},
     **NORMS,

@@ -96,6 +96,8 @@ class Running:
         return Running(step.last, axes, self.rank, tuple(self.sizes))
 
 
+Crop = tuple[tuple[int, int], ...]  # elements that are cut off at the beginning and the end of each axis of space
+
 _KEPT = re.compile(r"@\w+")
 
 
@@ -108,6 +110,7 @@ class Step:
     operands: tuple[Operand, ...] = ()
     axes: Axes | None = None  # afterwards; None: as before
     through: tuple[Node, ...] = ()  # nodes besides `last` that the step takes up
+    crop: Crop | None = None
     instead: bool = False  # its ops take the place of the convolution's own bias
 
     def named(self, ops: tuple[str, ...]) -> tuple[str, ...]:

@@ -74,6 +74,69 @@ def _combined(running: Running, node: Node, op: str, other: Any, turned: bool) -
     return Step(node, (*before, f"{op}({word}{', dtype=f32' if f32 else ''})"), (operand,))
 
 
+def _then(first_step: Step | str, second: Step | str) -> Step | str:
+    """Two steps of one node."""
+    if isinstance(first_step, str) or isinstance(second, str):
+        return first_step if isinstance(first_step, str) else second
+    return Step(second.last, (*first_step.ops, *second.ops), (*first_step.operands, *second.operands))
+
+
+def _scaled_operands(step: Step | str, factor: float) -> Step | str:
+    """The step whose second term is multiplied by a number."""
+    if factor == 1 or isinstance(step, str):
+        return step
+
+    def scaled(operand: Operand) -> Operand:
+        def make(graph: Graph, node: Node) -> Node:
+            made = node if operand.make is None else operand.make(graph, node)
+            return graph.call_function(torch.mul, (made, factor))
+
+        return dataclasses.replace(operand, make=make)
+
+    return dataclasses.replace(step, operands=tuple(map(scaled, step.operands)))
+
+
+def _multiplied(running: Running, node: Node, factor: float) -> Step:
+    return Step(node, () if factor == 1 else (f"mul({written(factor)})",))
+
+
+def added_product(op: str) -> Callable[[Running, Node], Step | str]:
+    """addcmul and addcdiv, of whose three tensors the value is one: sum + value * a * b."""
+
+    def spelling(running: Running, node: Node) -> Step | str:
+        given = bind(node, "tensor1", "tensor2", value=1)
+        value = None if given is None else number(given["value"])
+        if given is None or value is None:
+            return "its arguments are not understood"
+        sum, a, b = first(node), given["tensor1"], given["tensor2"]
+        if [sum, a, b].count(running.node) != 1:
+            return "combines the value with itself"
+        if sum is running.node:
+            return "adds a product of other tensors"
+        product = _combined(running, node, op, b if a is running.node else a, b is running.node)
+        return _then(_then(product, _multiplied(running, node, value)), _combined(running, node, "add", sum, False))
+
+    return spelling
+
+
+def lerp(running: Running, node: Node) -> Step | str:
+    """start + weight * (end - start), with a number for the weight."""
+    given = bind(node, "end", "weight")
+    weight = None if given is None else number(given["weight"])
+    if given is None or weight is None:
+        return "its weight is no constant number"
+    start, end = first(node), given["end"]
+    if start is end:
+        return "combines the value with itself"
+    own, rest = (1 - weight, weight) if start is running.node else (weight, 1 - weight)
+    term = end if start is running.node else start
+    value = number(term)
+    if value is not None:
+        return _then(_multiplied(running, node, own), Step(node, (f"add({written(rest * value)})",)))
+    other = _combined(running, node, "add", term, False)
+    return _then(_multiplied(running, node, own), _scaled_operands(other, rest))
+
+
 def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Operand, bool] | str:
     """A tensor as the second term: its word, the operand, and whether that is float32 beside another type."""
     dtype = running.tensor.dtype

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.fx import Node
 
+from .crops import CROPS, part as part_of
 from .names import MISSING, bind, bind_dims
 from .steps import NOT_UNDERSTOOD, Axes, Running, Spelling, Step
 from .values import Size, same, tensor_of
@@ -79,7 +80,7 @@ def _getitem(running: Running, node: Node) -> Step | str:
     index = given["index"] if given else None
     index = index if isinstance(index, tuple) else (index,)
     if any(part is not None and part is not Ellipsis and part != slice(None) for part in index):
-        return "takes a part of the value"
+        return part_of(running, node, index)
     whole = len(running.axes) - sum(part is not None and part is not Ellipsis for part in index)
     axes: Axes | None = running.axes
     position = 0
@@ -144,4 +145,5 @@ VIEWS: dict[str, Spelling] = {
     **{name: _reshape for name in ("view", "reshape", "flatten", "unflatten", "view_as", "reshape_as")},
     **{name: _nothing for name in ("contiguous", "clone", "to", "float", "half", "bfloat16", "double", "type_as", "alias")},
     "detach": _detach,
+    **CROPS,
 }

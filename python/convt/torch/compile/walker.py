@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from .._kernel import DTYPES, dense_strides
 from .aliases import roots, writer_between
+from .crops import folded, is_seen_by_none
 from .diamonds import diamond
 from .names import bind, changes_mode, first, name_of, writes_in_place
 from .kept import kept
@@ -37,6 +38,7 @@ class Convolution:
     output_padding: tuple[int, ...]
     dilation: tuple[int, ...]
     groups: int
+    batched: bool = True
 
     @property
     def dims(self) -> int:
@@ -58,6 +60,8 @@ class Chain:
     running: Running
     taken: tuple[Node, ...]  # nodes that the fused call stands for, the convolution's among them
     layout: str
+    padding: tuple[int, ...]  # the convolution's, and what is cut off behind it
+    output_padding: tuple[int, ...]
 
     @property
     def text(self) -> str:
@@ -106,9 +110,10 @@ def convolution_of(node: Node) -> Convolution | str:
     given_input, given_weight = tensor_of(input), tensor_of(weight)
     if given_input is None or given_weight is None or (bias is not None and tensor_of(bias) is None):
         return "its arguments are not understood"
-    dims = result.dim() - 2
-    if given_input.dim() != result.dim() or given_weight.dim() != result.dim() or dims not in (1, 2, 3):
-        return "its input has no batch"
+    dims = given_weight.dim() - 2
+    batched = given_input.dim() == dims + 2
+    if given_input.dim() != result.dim() or not (batched or given_input.dim() == dims + 1) or dims not in (1, 2, 3):
+        return "its arguments are not understood"
     if result.dtype not in DTYPES:
         return f"no transposed convolution of {result.dtype}"
     if result.device.type not in ("cpu", "cuda"):
@@ -120,7 +125,7 @@ def convolution_of(node: Node) -> Convolution | str:
         return "a parameter is no constant"
     stride, padding, output_padding, dilation = (field or () for field in fields)
     return Convolution(
-        node, input, weight, bias, stride, padding, output_padding, dilation, given["groups"])
+        node, input, weight, bias, stride, padding, output_padding, dilation, given["groups"], batched)
 
 
 def _stride(axes: tuple[int, ...], sizes: list[Any], strides: list[int]) -> Any:
@@ -149,6 +154,30 @@ def _point_later_uses_at(node: Node, value: Node) -> None:
         if later and value in other.all_input_nodes:
             other.replace_input_with(value, node)
         later = later or other is node
+
+
+def _is_before(node: Node, other: Node) -> bool:
+    while node.op != "root":
+        node = node.next
+        if node is other:
+            return True
+    return False
+
+
+def settle_writes_before(convolution: Node) -> None:
+    """Lets a convolution take the result of what wrote into its input: h.relu_(); up(h)."""
+    settled = False
+    while not settled:
+        settled = True
+        input = first(convolution)
+        for user in list(input.users) if isinstance(input, Node) else ():
+            if (
+                writes_in_place(user) and first(user) is input and name_of(user) in SPELLINGS
+                and user is not convolution and _is_before(user, convolution)
+            ):
+                _point_later_uses_at(user, input)
+                settled = False
+                break
 
 
 def _next(running: Running) -> Step | str:
@@ -209,7 +238,12 @@ def moved_over(walk: Walk, operands: tuple[Operand, ...], end: Node, through: se
 def walk(convolution: Convolution, prologue: Prologue) -> Walk | str:
     """The walk from a transposed convolution with its prologue, or why it is left."""
     node, result = convolution.node, convolution.result
-    running = Running(node, each_of(result.dim()), result.dim())
+    rank = convolution.dims + 2
+    running = Running(node, each_of(rank)[0 if convolution.batched else 1 :], rank)
+    padding, output_padding = convolution.padding, convolution.output_padding
+    most = tuple(map(max, convolution.stride, convolution.dilation))
+    layout: str | None = None
+    cropped = False
     ops: tuple[str, ...] = ()
     operands: tuple[Operand, ...] = ()
     if convolution.bias is not None:
@@ -227,9 +261,11 @@ def walk(convolution: Convolution, prologue: Prologue) -> Walk | str:
         if reason is not None:
             return reason
     while True:
-        layout = layout_of(running)
+        lies_so = layout_of(running)
+        if lies_so is not None or not (cropped and is_seen_by_none(running.node)):
+            layout = lies_so
         if layout is not None:
-            walked.chains.append(Chain(ops, operands, running, taken, layout))
+            walked.chains.append(Chain(ops, operands, running, taken, layout, padding, output_padding))
         step = _next(running)
         if isinstance(step, str) and running.node is node:
             step = polynomial(running, convolution.bias) or step
@@ -251,6 +287,13 @@ def walk(convolution: Convolution, prologue: Prologue) -> Walk | str:
         if reason is not None:
             walked.ended_by, walked.reason = _described(step.last), reason
             return walked
+        cropped = step.crop is not None
+        if step.crop is not None:
+            paddings = folded(step.crop, ops, padding, output_padding, most)
+            if isinstance(paddings, str):
+                walked.ended_by, walked.reason = _described(step.last), paddings
+                return walked
+            padding, output_padding = paddings
         running = running.after(step)
         ops = step.ops if step.instead else (*ops, *step.named(ops))
         taken += (*step.through, step.last)

@@ -64,4 +64,5 @@ def model(shape: tuple[int, ...], *chains: str | None, **fields: Any) -> Callabl
     return add
 
 
-from . import around, audio, chains, decoders, gans, handwritten, kept, plain, spellings  # noqa: E402, F401: they add theirs
+from . import (  # noqa: E402, F401: they add theirs
+    around, audio, chains, decoders, edges, gans, handwritten, kept, plain, published, spellings)

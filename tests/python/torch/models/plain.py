@@ -58,7 +58,7 @@ class SizeGiven(nn.Module):
         return self.conv(x, output_size=[10, 12])
 
 
-@model((8, 5, 6), None, brief=True, dynamic=(1, 2))
+@model((8, 5, 6), "bias", dynamic=(1, 2))
 class WithoutBatch(nn.Module):
     def __init__(self) -> None:
         super().__init__()
