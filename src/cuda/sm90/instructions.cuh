@@ -44,6 +44,9 @@ __device__ E* ahead(E* from, std::uint32_t step, std::uint32_t count) {
   return to;
 }
 
+// Brings a sector of global memory to the L2 cache.
+__device__ inline void prefetch(const void* from) { asm volatile("prefetch.global.L2 [%0];" : : "l"(from)); }
+
 // An undefined value, to be overwritten.
 __device__ inline void leave_undefined(float& value) { asm volatile("" : "=f"(value)); }
 

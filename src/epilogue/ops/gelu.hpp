@@ -17,7 +17,7 @@ struct Gelu : Pointwise {
     if (by_tanh) {
       // sqrt(2/pi), and the cubic coefficient of the approximation's definition.
       const V inner = V(0.79788456080286535588) * (x + V(0.044715) * x * x * x);
-      return V(0.5) * x * (V(1) + tanh(inner));
+      return x / (V(1) + exp(V(-2) * inner));  // (1 + tanh(u)) / 2 is 1 / (1 + exp(-2u))
     }
     return V(0.5) * x * (V(1) + erf(x * V(0.70710678118654752440)));  // 1/sqrt(2)
   }

@@ -118,7 +118,7 @@ enum class Takes : int { none, any, two_bytes, as_stored_or_tf32x3, split };
 // With more columns there would be no registers for accumulators twice.
 inline constexpr int most_split_columns = 64;
 // Sets of few sums that take turns (mainloop/split.cuh): beside 128 accumulators there are registers for one.
-constexpr int split_sets(const Config& config, int columns) {
+CONVT_FN constexpr int split_sets(const Config& config, int columns) {
   return columns / 2 * config.joint() * config.m_tiles(columns) >= 128 ? 1 : 2;
 }
 struct ConfigRow {

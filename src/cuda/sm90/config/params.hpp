@@ -22,17 +22,17 @@ inline constexpr int group_channels = 8;                // loaded at once by the
 inline constexpr int m_tile_rows = 64;                  // of one matrix instruction
 inline constexpr int most_m_tiles = 4;                  // of a tile
 inline constexpr int swapped_positions = 128,
-                     swapped_channels = 64;   // of a matrix instruction with swapped operands
-inline constexpr int joined_taps = 3;         // along the axis of sliding planes: kernel/sliding.cuh
-inline constexpr int most_taps = 4096;        // of a kernel
+                     swapped_channels = 64;    // of a matrix instruction with swapped operands
+inline constexpr int joined_taps = 3;          // along the axis of sliding planes: kernel/sliding.cuh
+inline constexpr int most_taps = 4096;         // of a kernel
 inline constexpr int shared_alignment = 1024;  // of the first halo stage
-inline constexpr int most_tap_offsets = 512;  // taps whose offsets are listed
+inline constexpr int most_tap_offsets = 512;   // taps whose offsets are listed
 inline constexpr int most_weight_stages = 8, most_halo_stages = 8;
 inline constexpr int most_staged = 4;  // buffers of staged results, each with its own barriers
 inline constexpr int barrier_bytes = 2 * (most_halo_stages + most_weight_stages + most_staged) * 8;
-inline constexpr int split_scale_bytes = 16;             // loader/element.cuh
+inline constexpr int split_scale_bytes = 16;  // loader/element.cuh
 inline constexpr int static_bytes = barrier_bytes + split_scale_bytes;
-inline constexpr int most_shared = 232448 - static_bytes;  // dynamic bytes of a block
+inline constexpr int most_shared = 232448 - static_bytes;                  // dynamic bytes of a block
 inline constexpr int shared_slack = shared_alignment - split_scale_bytes;  // dynamic memory begins after the static
 
 // A block of the packing kernel takes this many rows of weights, neighbours in the kernel's tensor, of one chunk of

@@ -57,6 +57,7 @@ struct RegisterProgram {
   int pass_count = 0;
   int channels = 1;               // after the program
   int rows = 0;                   // of per-channel values in shared memory
+  int tensors = 0;                // steps with whole tensors
   int row_steps[most_rows] = {};  // their steps
   Pass passes[most_steps];
   Step steps[most_steps];

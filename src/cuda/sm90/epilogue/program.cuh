@@ -108,6 +108,18 @@ struct ProgramEpilogue {
     fill_channel_values<Traits::columns, Traits::roles.first_producer()>(p, band, filled, memory.epilogue);
   }
 
+  // Before the products of a phase: the elements of whole tensors, which its steps will load.
+  template <class Traits>
+  __device__ static __forceinline__ void prefetch(const ConvParams& p, const Memory& memory, const Phase& c) {
+    if (p.program.tensors == 0) return;
+    const PhaseValues<Traits> values(p, memory, c);
+#pragma unroll 1
+    for (int s = 0; s < p.program.count; ++s) {
+      const RegisterProgram::Step& step = p.program.steps[s];
+      if (step.code >= RegisterProgram::with_tensor && step.code < RegisterProgram::with_conv)
+        values.prefetch_others(step, step.dtype == CONVT_F32 ? 4 : 2);
+    }
+  }
   // A phase, or two neighbours along w.
   template <class Traits, int joint, int m_tiles, int count>
   __device__ static __forceinline__ void finish_phases(const ConvParams& p, const Memory& memory, const Phase& c,

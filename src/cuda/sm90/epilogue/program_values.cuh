@@ -72,6 +72,31 @@ struct PhaseValues : ColumnValues<Traits::columns> {
       load_all<T, false, groups>(step, first, other);
   }
 
+  // Brings a tensor's elements, of so many bytes, to the L2 cache.
+  __device__ void prefetch_others(const RegisterProgram::Step& step, int bytes) const {
+    int thread = threadIdx.x;
+    opaque(thread);
+    const int left = step.channels - memory.work()->band * n - Fragment<n>::column(0, thread);
+    const std::int64_t column_bytes = static_cast<std::int64_t>(p.results.channel) * bytes;
+#pragma unroll
+    for (int b = 0; b < m_tiles; ++b) {
+      const int missing = missing_of(b);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if ((missing & Missing::outside << half * Missing::row_bits) != 0) continue;
+        const std::int64_t row = half * (duplicated ? p.results.position : std::int64_t{p.results.group});
+        const auto* from = static_cast<const unsigned char*>(step.data[0]) +
+                           (offset_of(b) + memory.work()->result + distance + row) * bytes;
+#pragma unroll 1
+        for (int column = 0; column < n && column < left; column += 8) {
+          prefetch(from);
+          if (column + 1 < left) prefetch(from + column_bytes);
+          from += 8 * column_bytes;
+        }
+      }
+    }
+  }
+
  private:
   template <class T, bool pairs, int groups>
   __device__ void load_all(const RegisterProgram::Step& step, int group,

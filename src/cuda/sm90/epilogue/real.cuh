@@ -63,8 +63,8 @@ struct Real {
     if constexpr (precise) return of(tanhf(a.x));
     const float size = fabsf(a.x), power = power_of_two(-2 * log2_e * size), square = a.x * a.x;
     const float large = copysignf((1 - power) * inverse(1 + power), a.x);
-    const float small = a.x * fmaf(square, fmaf(square, fmaf(square, -17 / 315.f, 2 / 15.f), -1 / 3.f), 1.0f);
-    return of(size < 0.3f ? small : large);
+    const float small = a.x * fmaf(square, -1 / 3.f, 1.0f);
+    return of(size < 0.06f ? small : large);
   }
   __device__ friend Real erf(Real a) {
     if constexpr (precise) return of(erff(a.x));

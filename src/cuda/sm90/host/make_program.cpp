@@ -83,14 +83,16 @@ bool can_be_wide(const RegisterProgram::Step& step) {
 // Divides the steps into passes; false if they cannot be. Light steps between others run with them. So do all steps
 // that a kept value passes by, and those after a reduction, as only a few accumulators are left.
 bool set_passes(RegisterProgram& program) {
-  int keep = program.count, last_use = -1, one = program.count;
+  int keep = program.count, last_use = -1, one = program.count, tensors = 0;
   for (int s = 0; s < program.count; ++s) {
     const int code = program.codes[s] = program.steps[s].code;
     if (code == RegisterProgram::keep) keep = s;
     if (has_use(code, RegisterProgram::with_conv)) last_use = s;
     if (code >= RegisterProgram::maps && traits_of(code).reduces) one = s;
+    if (has_use(code, RegisterProgram::with_tensor)) ++tensors;
   }
-  const auto is_wide = [&](int s) { return can_be_wide(program.steps[s]) && (s < keep || s > last_use) && s < one; };
+  const auto is_wide = [&](int s) { return can_be_wide(program.steps[s]) && (s < keep || s > last_use) && s <= one; };
+  program.tensors = tensors;
   program.pass_count = 0;
   for (int s = 0; s < program.count;) {
     const bool wide = is_wide(s);

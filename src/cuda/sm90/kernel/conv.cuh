@@ -32,6 +32,7 @@ __device__ __forceinline__ void run_phases(const ConvParams& p, int variant, con
   do {
     const Phase& c = p.phases[number];
     const int count = joint_phases<joint>(p, number);
+    if constexpr (Traits::programmed) Traits::Epilogue::template prefetch<Traits>(p, memory, c);
     float sums[joint][m_tiles][Traits::across / 2];
     sum_phases<Traits, joint>(p, memory, variant, number, count, offset, states, sums);
     if constexpr (Traits::in_strip)

@@ -29,6 +29,8 @@ inline unsigned char* ahead_by(unsigned char* from, std::uint32_t step, std::uin
   return from + static_cast<std::uint64_t>(step) * count;
 }
 
+inline void prefetch(const void*) {}
+
 inline void leave_undefined(float& value) { value = NAN; }  // no number would tell who used it
 
 // Ties go away from 0. Infinity and NaN stay what they are.
