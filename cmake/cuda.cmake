@@ -8,6 +8,7 @@ target_sources(convt_core PRIVATE
   cuda/common/pointer.cpp
   cuda/chain/bind.cpp
   cuda/chain/prologue.cpp
+  cuda/chain/span.cpp
   cuda/schedule/candidate.cpp
   cuda/schedule/executable.cpp
   cuda/schedule/schedule.cpp
@@ -33,6 +34,8 @@ add_library(convt_kernels_any OBJECT
   cuda/chain/affine.cu
   cuda/chain/chain_f32.cu
   cuda/chain/chain_f64.cu
+  cuda/chain/normalise_double.cu
+  cuda/chain/normalise_float.cu
   cuda/chain/prologue.cu
   cuda/chain/regions.cu
   cuda/schedule/change.cu

@@ -87,7 +87,7 @@ __device__ void fill_plain(const ChainParams& p, const Strip<T>& strip) {
     const int pixel = i & (strip.pixels() - 1), c = i >> strip.log_pixels;
     const Pixel place = strip.at[pixel];
     const std::int64_t from = offset(p.from.step, place) + (strip.first_channel + c) * p.from.step.c;
-    strip(c, pixel) = place.n < 0 ? T(0) : at<T>(p.from.data, from);
+    strip(c, pixel) = place.n < 0 ? T(0) : load<T>(p.from.data, from, p.from.dtype);
   }
 }
 

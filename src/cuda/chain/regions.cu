@@ -3,29 +3,15 @@
 // joined in order, in double; so are slabs, which follow each other on the stream.
 #include "cuda/chain/element.cuh"
 #include "cuda/chain/launchers.hpp"
+#include "cuda/chain/moments.cuh"
 #include "cuda/chain/ops.cuh"
 
 namespace convt::core::cuda {
 namespace {
 
-constexpr unsigned all_lanes = 0xffffffffU;
 constexpr int warps = block_threads / warp_threads;
 
 __device__ int lane() { return threadIdx.x % warp_threads; }
-
-__device__ double from_lane(double own, int apart) { return __shfl_xor_sync(all_lanes, own, apart); }
-__device__ Moments from_lane(const Moments& own, int apart) {
-  return {from_lane(own.count, apart), from_lane(own.centre, apart), from_lane(own.total, apart)};
-}
-// Joined in a tree of fixed shape, for every lane.
-template <class V, class Join>
-__device__ V join_lanes(V own, Join join) {
-  for (int apart = 1; apart < warp_threads; apart *= 2) {
-    const V other = from_lane(own, apart);
-    own = (lane() & apart) == 0 ? join(own, other) : join(other, own);
-  }
-  return own;
-}
 
 __device__ std::int64_t region_count(const RegionParams& p) {
   return static_cast<std::int64_t>(p.channels) * p.size[0] * p.size[1] * p.size[2];
@@ -89,13 +75,6 @@ __global__ void __launch_bounds__(block_threads) folds_kernel(const __grid_const
       if (lane() == 0) static_cast<double*>(p.partials)[item] = all;
     });
   }
-}
-
-__device__ Moments merge(const Moments& a, const Moments& b) {
-  if (a.count == 0) return b;
-  if (b.count == 0) return a;
-  const double count = a.count + b.count, apart = b.centre - a.centre;
-  return {count, a.centre + apart * (b.count / count), a.total + b.total + apart * apart * (a.count * b.count / count)};
 }
 
 // Where a region of the slab is among those of the whole image.

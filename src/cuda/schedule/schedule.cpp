@@ -8,6 +8,8 @@
 #include "base/division.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
+#include "cuda/chain/span.hpp"
+#include "cuda/chain/span_sizes.hpp"
 #include "epilogue/text.hpp"
 #include "plan/work.hpp"
 
@@ -153,6 +155,16 @@ std::int64_t Schedule::channels_behind(const PassPlan& plan, std::size_t level) 
   return level == 0 ? plan.pass.in.channels : program->steps[plan.pass.begin + level - 1].out.channels;
 }
 
+bool Schedule::normalises(const PassPlan& plan) const {
+  const Pass& pass = plan.pass;
+  const Stage& first = plan.stages.front();
+  const bool begins = pass.source == Pass::Source::store && pass.begin < pass.end &&
+                      needs_space(program->steps[pass.begin]) && first.pool == Stage::no_pool &&
+                      first.begin == pass.begin && first.end > first.begin;
+  return begins && !first.mixes && plan.tiles() == 1 && plan.images >= flight &&
+         volume(pass.in.space) <= most_span_pixels;
+}
+
 bool Schedule::begins_by_broadcasting(const Stage& stage) const {
   return stage.pool == Stage::no_pool && stage.begin < stage.end && broadcasts(*program, program->steps[stage.begin]);
 }
@@ -278,12 +290,19 @@ void Schedule::choose_images(PassPlan& plan, std::int64_t most, const Setup& set
 
 double Schedule::plan_store() {
   const Descriptor& asked = *program->asked;
-  const bool plain =
-      asked.output_layout == CONVT_CHANNELS_FIRST && static_cast<std::int64_t>(size_of(asked.dtype)) == real;
-  store_in_output = plain;
+  store_in_output = asked.output_layout == CONVT_CHANNELS_FIRST;
   double kept = 0;
-  for (const PassPlan& p : passes) {
+  const convt_dtype computed = doubles ? CONVT_F64 : CONVT_F32;
+  convt_dtype stored = asked.dtype;
+  for (const PassPlan& p : passes)
+    if (p.pass.stores && volume(p.pass.out.space) > most_span_pixels) stored = computed;
+  for (PassPlan& p : passes) {
+    p.stored = stored;
+    if (p.pass.stores) store_size = std::max(store_size, static_cast<std::int64_t>(size_of(stored)));
+    store_in_output &= stored == asked.dtype;
     if (p.pass.sink == Pass::Sink::fold) {
+      stored = computed;  // from now on
+      store_size = real;
       store_in_output = false;
       store_step = std::max(store_step, p.pass.out.channels);
     }
@@ -301,7 +320,7 @@ double Schedule::plan_store() {
       kept += static_cast<double>(region_count(program->steps[p.pass.end])) * (sizeof(Moments) + 2.0 * sizeof(double));
   }
   store_in_output &= store_step != 0;
-  kept += static_cast<double>(store_step) * static_cast<double>(real);
+  kept += static_cast<double>(store_step) * static_cast<double>(store_size);
   return kept;
 }
 
@@ -311,8 +330,9 @@ void Schedule::choose_flight(double kept, const Setup& setup) {
   std::vector<PassPlan> best;
   std::int64_t best_flight = 0;
   for (const std::int64_t bytes : {setup.slab_bytes, setup.most_bytes}) {
-    flight = static_cast<std::int64_t>(passes.size() == 1 ? batch
-                                                          : std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
+    const bool free = store_in_output && bytes == setup.most_bytes;  // the output has room for all images
+    flight = static_cast<std::int64_t>(
+        passes.size() == 1 || free ? batch : std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
     if (flight == best_flight) break;
     double sum = 0;
     for (PassPlan& plan : passes) {
@@ -385,15 +405,18 @@ void Schedule::place_buffers() {
     of.centre = layout.add(regions, real);
     of.scale = layout.add(regions, real);
     std::int64_t partials = 0;
-    if (p.pass.stores)
-      partials = partial_count(step, {{0, flight}, {{0, 0, 0}, step.in.space}});
-    else
+    if (p.pass.stores) {
+      partials = std::max(regions * chunks_of(volume(step.in.space) * step.in.channels / region_count(step), p.stored),
+                          partial_count(step, {{0, flight}, {{0, 0, 0}, step.in.space}}));
+      of.counters = layout.add(1 + regions, sizeof(int));
+    } else {
       for (std::size_t tile = 0; tile < p.tiles(); ++tile)
         partials = std::max(partials, partial_count(step, {{0, p.images}, p.box(tile, p.pass.end - p.pass.begin)}));
+    }
     of.partials = layout.add(partials, sizeof(Moments));
   }
   if (store_step != 0 && !store_in_output)
-    store = layout.add(static_cast<double>(store_step) * static_cast<double>(flight), static_cast<double>(real));
+    store = layout.add(static_cast<double>(store_step) * static_cast<double>(flight), static_cast<double>(store_size));
   for (const std::int64_t count : elements) slab.push_back(layout.add(count, real));
   if (strip_elements != 0) {
     constexpr std::int64_t pitch = 2;  // one pixel and an odd step
@@ -416,35 +439,74 @@ double Schedule::prologue_seconds(std::int64_t images) const {
   return launch_seconds + 2 * static_cast<double>(images) * input_bytes() / (streamed * device.bandwidth);
 }
 
-// On an H200 within a factor of two: what share of the memory's rate stages reach, whose
-// values stay in the L2 cache, and what more is written and read where they do not.
-double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) const {
-  constexpr double streamed = 0.66, spilled = 0.82;
+// What launches of a slab of one image move, in bytes.
+Schedule::Traffic Schedule::traffic_of(const PassPlan& plan, const Stage& stage) const {
   const Descriptor& asked = *program->asked;
   const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
-  const auto tiles = static_cast<double>(plan.tiles()), element = static_cast<double>(size_of(asked.dtype));
-  const double elements = static_cast<double>(asked.input.count()) + static_cast<double>(asked.output.count());
-  const double in_and_out = element * elements / (batch * tiles);
-  const double stored =
-      plan.pass.stores ? static_cast<double>(image_count(plan.pass.out)) * static_cast<double>(real) / tiles : 0;
-  const double launches = static_cast<double>(plan.stages.size() + (plan.pass.sink == Pass::Sink::output ? 0 : 2));
-  const double each = buffer_bytes(plan), memory = streamed * device.bandwidth;
-  const auto stay = static_cast<double>(slab_bytes), kept_stay = stay / (static_cast<double>(flight) * tiles);
+  const auto tiles = static_cast<double>(plan.tiles());
+  const double element = static_cast<double>(size_of(asked.dtype)), held = static_cast<double>(size_of(plan.stored));
+  const auto boxed = [&](std::size_t level) {
+    return static_cast<double>(channels_behind(plan, level)) * static_cast<double>(volume(plan.largest_box(level)));
+  };
+  Traffic t;
+  if (stage.convolves)
+    t.memory += element * static_cast<double>(asked.input.count()) / (batch * tiles);
+  else if (stage.from == Stage::outside)
+    t.store += held * boxed(plan.level_before(stage));
+  else
+    t.slab += static_cast<double>(real) * boxed(plan.level_before(stage));
+  if (stage.to != Stage::outside)
+    t.slab += static_cast<double>(real) * boxed(plan.level_behind(stage));
+  else if (plan.pass.stores)
+    t.store += held * boxed(plan.level_behind(stage));
+  else
+    t.memory += element * static_cast<double>(asked.output.count()) / (batch * tiles);
+  if (!stage.convolves)
+    t.elements = boxed(stage.pool == Stage::no_pool ? plan.level_behind(stage) : plan.level_before(stage));
+  return t;
+}
+
+// On an H200 within a factor of two: what share of the memory's rate kernels reach, and of the L2 cache's where values
+// stay there; elements that go through strips take clocks of a multiprocessor.
+double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) const {
+  constexpr double streamed = 0.8, cached = 1.1, strip_clocks = 2;
+  const Descriptor& asked = *program->asked;
+  const double memory = streamed * device.bandwidth, cache = cached * device.bandwidth;
+  const auto stay = static_cast<double>(slab_bytes);
+  const double stored = store_step == 0 ? 0 : static_cast<double>(image_count(plan.pass.out)) *
+                                                  static_cast<double>(size_of(plan.stored));
+  const double store_rate = static_cast<double>(flight) * stored <= stay ? cache : memory;
+  const double each = buffer_bytes(plan);
   const Axes box = plan.largest_box(0);
+  const bool last_axis = asked.output_layout == CONVT_CHANNELS_LAST && asked.output.channels > 1;
   const auto slab_seconds = [&](std::int64_t count) {
     const auto images = static_cast<double>(count);
-    double sum = launch_seconds * launches + images * (2 * each + 3 * stored) / memory;
-    if (plan.stages.front().convolves)
-      sum += std::max(convolver->seconds(count, box, plan.pools()), images * in_and_out / memory);
-    const double over = std::max(images * each - stay, 0.0) * 2 + images * std::max(stored - kept_stay, 0.0);
-    return sum + over / (spilled * device.bandwidth);
+    const double slab_rate = images * each <= stay ? cache : memory;
+    double sum = 0;
+    for (const Stage& stage : plan.stages) {
+      const Traffic t = traffic_of(plan, stage);
+      double seconds = images * (t.memory / memory + t.store / store_rate + t.slab / slab_rate);
+      if (stage.convolves) seconds = std::max(seconds, convolver->seconds(count, box, plan.pools()));
+      const bool strips = !stage.convolves && (doubles || stage.mixes || stage.pool != Stage::no_pool ||
+                                               (stage.to == Stage::outside && last_axis));
+      if (strips)
+        seconds = std::max(seconds, images * t.elements * strip_clocks / (device.multiprocessors * device.clock));
+      sum += launch_seconds + seconds;
+    }
+    if (plan.sums_slabs()) sum += 2 * launch_seconds + images * each / slab_rate;
+    return sum;
   };
   const std::int64_t rest = flight % plan.images;
   const double whole = static_cast<double>(flight / plan.images) * slab_seconds(plan.images);
-  const double before = plan.stages.front().convolves
-                            ? static_cast<double>(ceil_div(flight, plan.images)) * prologue_seconds(plan.images)
-                            : 0;
-  return tiles * (rest == 0 ? whole : whole + slab_seconds(rest)) + before;
+  double before = plan.stages.front().convolves
+                      ? static_cast<double>(ceil_div(flight, plan.images)) * prologue_seconds(plan.images)
+                      : 0;
+  // Measured in a launch of its own, or loaded again from the cache by the one that normalises.
+  if (plan.pass.stores)
+    before += static_cast<double>(flight) * stored / cache;
+  else if (plan.pass.sink != Pass::Sink::output)
+    before += launch_seconds;
+  return static_cast<double>(plan.tiles()) * (rest == 0 ? whole : whole + slab_seconds(rest)) + before;
 }
 
 std::vector<std::string> Schedule::explain() const {
@@ -468,6 +530,8 @@ std::vector<std::string> Schedule::explain() const {
     }
     line += p.pass.sink == Pass::Sink::output ? " -> output" : " -> " + print(program->steps[p.pass.end]) + " measures";
     if (p.pass.stores) line += store_in_output ? ", kept in the output" : ", kept in the workspace";
+    if (p.pass.stores && static_cast<std::int64_t>(size_of(p.stored)) < real)
+      line += fmt::format(", rounded to {}", name_of(p.stored));
     lines.push_back(line);
     if (p.tiles() > 1 || p.images < flight)
       lines.push_back(
