@@ -36,6 +36,8 @@ add_library(convt_kernels_any OBJECT
   cuda/chain/chain_f64.cu
   cuda/chain/normalise_double.cu
   cuda/chain/normalise_float.cu
+  cuda/chain/pool_double.cu
+  cuda/chain/pool_float.cu
   cuda/chain/prologue.cu
   cuda/chain/regions.cu
   cuda/schedule/change.cu

@@ -26,6 +26,12 @@ std::string defect_of(const std::string& text, std::uint64_t seed, double* error
   return "";
 }
 
+std::string generic_defect_of(const std::string& text, std::uint64_t seed) {
+  hopper_model::set_schedule({seed % 2 == 0, seed});
+  const cli::CaseReport report = cli::check_case(text, seed, {.device = Device::cuda, .engine = "cuda-generic"});
+  return report.engine == "cuda-generic" ? report.defect : "it ran on " + report.engine;
+}
+
 std::string in_mode(const std::string& shape, const std::string& mode) {
   return "conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2);
 }

@@ -6,18 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "check.hpp"
 #include "hopper_model/cases.hpp"
-#include "hopper_model/machine.hpp"
 
 namespace convt::testing {
 namespace {
-
-std::string generic_defect_of(const std::string& text, std::uint64_t seed) {
-  hopper_model::set_schedule({seed % 2 == 0, seed});
-  const cli::CaseReport report = cli::check_case(text, seed, {.device = Device::cuda, .engine = "cuda-generic"});
-  return report.engine == "cuda-generic" ? report.defect : "it ran on " + report.engine;
-}
 
 // Rows and planes that divide by 16 bytes and that do not; regions of one channel and of several, in one chunk of 72 KiB
 // and in many, more of them than there are blocks; steps with values by channel, by element and by neither; a second

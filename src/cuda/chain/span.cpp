@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/chain/span.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/dtype.hpp"
@@ -76,10 +78,10 @@ bool bind(const ChainStep& step, const ChainParams& p, SpanStep& to) {
 
 }  // namespace
 
-bool make_spans(const ChainParams& p, SpanParams& spans) {
+// All but what it reads.
+bool make_results(const ChainParams& p, SpanParams& spans) {
   const std::int64_t pixels = std::int64_t{p.size[0]} * p.size[1] * p.size[2];
-  if (p.pool.op >= 0 || pixels > most_span_pixels) return false;
-  if (!view(p.from.data, p.from.step, p.from.dtype, p, spans.from)) return false;
+  if (pixels > most_span_pixels) return false;
   if (!view(p.to.data, p.to.step, p.to.dtype, p, spans.to) || !spans.to.along) return false;
   spans.images = p.images;
   spans.channels = p.channels;
@@ -88,6 +90,34 @@ bool make_spans(const ChainParams& p, SpanParams& spans) {
   for (int i = 0; i < p.chain.count; ++i)
     if (!bind(p.chain.steps[i], p, spans.chain.steps[i])) return false;
   return true;
+}
+
+bool make_spans(const ChainParams& p, SpanParams& spans) {
+  return p.pool.op < 0 && view(p.from.data, p.from.step, p.from.dtype, p, spans.from) && make_results(p, spans);
+}
+
+bool make_pool_spans(const ChainParams& p, PoolSpanParams& pool) {
+  constexpr std::int64_t most = most_span_pixels;
+  if (p.pool.op < 0 || !make_results(p, pool.span)) return false;
+  pool.span.from = {p.from.data, p.from.dtype, p.from.step.w == 1, p.from.step.n, p.from.step.c};
+  pool.d = p.from.step.d;
+  pool.h = p.from.step.h;
+  pool.op = p.pool.op;
+  pool.whole_window = p.pool.whole_window;
+  pool.params = p.pool.params;
+  for (int a = 0; a < 3; ++a) {
+    const PoolAxis& axis = p.pool.axis[a];
+    const std::int64_t start = axis.start - axis.origin, last = (p.size[a] - 1) * axis.stride;
+    if (std::max({std::abs(start), axis.stride, axis.size, axis.padding, last, axis.origin}) > most) return false;
+    pool.axis[a] = {static_cast<int>(start),
+                    static_cast<int>(axis.stride),
+                    static_cast<int>(axis.size),
+                    static_cast<int>(-axis.origin),
+                    static_cast<int>(std::min(axis.in - axis.origin, most)),
+                    static_cast<int>(axis.padding),
+                    p.size[a]};
+  }
+  return pool.span.from.along;
 }
 
 std::int64_t chunks_of(std::int64_t elements, convt_dtype dtype) {

@@ -19,6 +19,7 @@ inline constexpr int slot_values = span_bytes / static_cast<int>(sizeof(E));
 // Where a slot is: its elements [lo, hi) count. `pixel` is of its element 0, and may be negative.
 struct Slot {
   int n, c, pixel, lo, hi;
+  int apart = 1;  // pixels from one element to the next
 };
 
 // Values in registers, from elements [lo, hi) at `from`.
@@ -47,6 +48,12 @@ __device__ void load_run(const E* from, int lo, int hi, T (&x)[N]) {
 }
 template <class T, int N>
 __device__ void load_values(const void* from, std::int64_t index, convt_dtype dtype, const Slot& at, T (&x)[N]) {
+  if (at.apart != 1) {
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      if (at.lo <= k && k < at.hi) x[k] = load<T>(from, index + std::int64_t{k} * at.apart, dtype);
+    return;
+  }
   if constexpr (sizeof(T) == sizeof(double)) {
     if (dtype == CONVT_F32)
       load_run(static_cast<const float*>(from) + index, at.lo, at.hi, x);
@@ -88,6 +95,12 @@ __device__ void store_run(E* to, convt_dtype dtype, int lo, int hi, const T (&x)
 }
 template <class T, int N>
 __device__ void store_values(void* to, std::int64_t index, convt_dtype dtype, const Slot& at, const T (&x)[N]) {
+  if (at.apart != 1) {
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      if (at.lo <= k && k < at.hi) store(to, index + std::int64_t{k} * at.apart, dtype, x[k]);
+    return;
+  }
   if constexpr (sizeof(T) == sizeof(double)) {
     store_run(static_cast<double*>(to) + index, CONVT_F64, at.lo, at.hi, x);
   } else if (dtype == CONVT_F16) {
@@ -164,7 +177,8 @@ __device__ void normalise(const SpanStep& step, const Slot& at, const Region<T>*
   }
   const std::int64_t first = at.n * step.data.n + at.c / step.channels_each * step.data.c;
   const auto *centre = static_cast<const T*>(step.data.data) + first, *scale = static_cast<const T*>(step.second) + first;
-  const int row = (at.pixel + at.lo) / step.inner, last = (at.pixel + at.hi - 1) / step.inner;
+  const auto pixel_of = [&](int k) { return at.pixel + k * at.apart; };
+  const int row = pixel_of(at.lo) / step.inner, last = pixel_of(at.hi - 1) / step.inner;
   const std::int64_t weights = at.c * step.weight_c + at.pixel - std::int64_t{row} * step.inner;
   if (row == last) {
     const Region<T> own = known != nullptr ? *known : Region<T>{__ldcg(centre + row), __ldcg(scale + row)};
@@ -181,10 +195,10 @@ __device__ void normalise(const SpanStep& step, const Slot& at, const Region<T>*
 #pragma unroll
   for (int k = 0; k < N; ++k) {
     if (k < at.lo || k >= at.hi) continue;
-    const int own = (at.pixel + k) / step.inner;
+    const int own = pixel_of(k) / step.inner;
     x[k] = ops_device::Norm{}.map(x[k], __ldcg(centre + own), __ldcg(scale + own));
     if (step.weight[0] == nullptr) continue;
-    const std::int64_t inside = weights + k - std::int64_t{own - row} * step.inner;
+    const std::int64_t inside = weights + pixel_of(k) - at.pixel - std::int64_t{own - row} * step.inner;
     x[k] = x[k] * load<T>(step.weight[0], inside, step.data.dtype) + load<T>(step.weight[1], inside, step.data.dtype);
   }
 }

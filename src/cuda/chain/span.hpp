@@ -59,14 +59,35 @@ struct NormaliseParams {
   int lag = 0;                 // items between measuring a chunk and normalising it
 };
 
+// A pool of values, and the chain behind it on its results.
+struct PoolSpanParams {
+  struct Axis {
+    int start = 0, stride = 1, size = 1;  // of the first window, in the box of inputs, and from one to the next
+    int begin = 0, end = 1;               // the image, in the box
+    int padding = 0;
+    int out = 1;                          // windows
+  };
+  SpanParams span;         // from: images and channels of inputs; the rest is of results
+  std::int64_t d = 0, h = 0;  // elements from one plane, and one row, of inputs to the next
+  Axis axis[3];
+  int op = 0;
+  bool whole_window = false;
+  OpBytes<112> params{};
+};
+
 // A slab's chain as spans; whether it is one. Places are by the slab's box.
 bool make_spans(const ChainParams& params, SpanParams& spans);
+
+// The same behind a pool.
+bool make_pool_spans(const ChainParams& params, PoolSpanParams& spans);
 
 // Chunks of a norm's region of so many elements of this type: 1 where a block has all of it in registers.
 std::int64_t chunks_of(std::int64_t elements, convt_dtype dtype);
 
 template <class T>
 void launch_spans(const SpanParams& params, cudaStream_t stream);
+template <class T>
+void launch_pool(const PoolSpanParams& params, cudaStream_t stream);
 // Sets `lanes`, `chunks` and `lag`, and clears the counters.
 template <class T>
 void launch_normalise(NormaliseParams params, int multiprocessors, cudaStream_t stream);

@@ -322,7 +322,7 @@ View GenericExecutable<T>::source(const Frame& frame, const Spot& spot, const St
     const Step& first = s_->program->steps[stage.begin];
     step = broadcast(step, first.in, first.out);
   }
-  return view_of(frame.at(s_->slab[static_cast<std::size_t>(stage.from)]), real, step, slab, slab.images.begin);
+  return view_of(frame.at(s_->slab[static_cast<std::size_t>(stage.from)]), stage.reads, step, slab, slab.images.begin);
 }
 
 template <class T>
@@ -332,7 +332,7 @@ View GenericExecutable<T>::sink(const Frame& frame, const Spot& spot, const Stag
   const Slab slab = spot.slab(level);
   if (stage.to != Stage::outside)
     return {frame.at(s_->slab[static_cast<std::size_t>(stage.to)]),
-            dense_strides(s_->channels_behind(plan, level), slab.box), real};
+            dense_strides(s_->channels_behind(plan, level), slab.box), stage.writes};
   if (plan.pass.stores) return stored(frame, spot.flight, plan.pass.out, slab);
   const Descriptor& asked = *s_->program->asked;
   return view_of(frame.call.output, asked.dtype, strides_of(asked.output_layout, asked.output, asked.output_within),
@@ -361,6 +361,7 @@ void GenericExecutable<T>::run_chain(const Frame& frame, const Spot& spot, const
     measure_stored(frame, spot.flight, stage.begin);
   }
   if (SpanParams spans; make_spans(p, spans) && spans.pixels >= least_span) return launch_spans<T>(spans, frame.stream);
+  if (PoolSpanParams pool; !stage.mixes && make_pool_spans(p, pool)) return launch_pool<T>(pool, frame.stream);
   std::int64_t most_blocks = std::int64_t{1} << 30;
   if (p.strip_pixels == 0) {
     p.strip_pixels = 1;

@@ -43,6 +43,15 @@ class Layout {
   bool overflow_ = false;
 };
 
+bool has_large_windows(const Step& pool) {
+  return std::visit(
+      [&]<class T>(const T& op) {
+        if constexpr (std::derived_from<T, Pool>) return volume(windows_of(op, pool.in).size) > most_small_window;
+        return false;
+      },
+      std::get<Op>(pool.what));
+}
+
 std::int64_t image_count(const core::Shape& shape) { return capped_product({shape.channels, volume(shape.space)}); }
 
 }  // namespace
@@ -117,6 +126,8 @@ void Schedule::plan_stages(PassPlan& plan) const {
     }
     const bool mixes = mixes_channels(steps[i]);
     const bool full = i - stage.begin == Chain::most_steps;
+    // The kernels that fold large windows mix no channels.
+    const bool behind_pool = mixes && stage.pool != Stage::no_pool && has_large_windows(steps[stage.pool]);
     const bool behind_conv =
         stage.convolves && (keeps_conv || (mixes && pass.in.channels > convolver->mixed_channels()));
     if (is_pool(steps[i]) && stage.convolves && !keeps_conv && stage.fused == Stage::no_pool) {
@@ -127,7 +138,8 @@ void Schedule::plan_stages(PassPlan& plan) const {
         continue;
       }
     }
-    if (is_pool(steps[i]) || stage.fused != Stage::no_pool || full || behind_conv || broadcasts(*program, steps[i])) {
+    if (is_pool(steps[i]) || stage.fused != Stage::no_pool || full || behind_conv || behind_pool ||
+        broadcasts(*program, steps[i])) {
       if (!stage.is_empty()) plan.stages.push_back(stage);
       stage = {};
       stage.begin = i;
@@ -148,6 +160,14 @@ void Schedule::plan_stages(PassPlan& plan) const {
     if (i + 1 == plan.stages.size() && !plan.sums_slabs()) break;
     one.to = one.keeps != Stage::no_step ? kept_buffer[one.keeps] : one.convolves && keeps_conv ? conv_buffer : next;
     next = 1 - next;
+  }
+  // What pools alone see has the tensors' type.
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    Stage& one = plan.stages[i];
+    one.writes = doubles ? CONVT_F64 : CONVT_F32;
+    if (i + 1 < plan.stages.size() && plan.stages[i + 1].pool != Stage::no_pool && one.to < conv_buffer)
+      one.writes = program->asked->dtype;
+    one.reads = i > 0 ? plan.stages[i - 1].writes : one.writes;
   }
 }
 
@@ -191,23 +211,23 @@ void Schedule::cut_levels(PassPlan& plan) const {
 }
 
 // Of the largest boxes there are.
-std::vector<std::int64_t> Schedule::buffer_elements(const PassPlan& plan) const {
-  std::vector<std::int64_t> elements(buffers);
+std::vector<std::int64_t> Schedule::buffer_sizes(const PassPlan& plan) const {
+  std::vector<std::int64_t> sizes(buffers);
   for (const Stage& stage : plan.stages) {
     if (stage.to == Stage::outside) continue;
     const std::size_t level = plan.level_behind(stage);
-    double count = static_cast<double>(channels_behind(plan, level));
-    for (const std::int64_t size : plan.largest_box(level)) count *= static_cast<double>(size);
-    auto& to = elements[static_cast<std::size_t>(stage.to)];
-    to = std::max(to, static_cast<std::int64_t>(std::min(count, most_bytes)));
+    double bytes = static_cast<double>(channels_behind(plan, level)) * static_cast<double>(size_of(stage.writes));
+    for (const std::int64_t size : plan.largest_box(level)) bytes *= static_cast<double>(size);
+    auto& to = sizes[static_cast<std::size_t>(stage.to)];
+    to = std::max(to, static_cast<std::int64_t>(std::min(bytes, most_bytes)));
   }
-  return elements;
+  return sizes;
 }
 
 double Schedule::buffer_bytes(const PassPlan& plan) const {
-  double bytes = 0;
-  for (const std::int64_t elements : buffer_elements(plan)) bytes += static_cast<double>(elements * real);
-  return bytes;
+  double all = 0;
+  for (const std::int64_t bytes : buffer_sizes(plan)) all += static_cast<double>(bytes);
+  return all;
 }
 
 // Whether a step of the pass sees, along this axis, a value and what was folded from it: then every tile needs all of
@@ -388,11 +408,11 @@ void Schedule::place_buffers() {
   packed = layout.add(weights, 1.0);
   scratch = layout.add(convolver->scratch_bytes(), 1.0);
   if (program->kernel_change.any()) changed = layout.add(program->kernel_count, real);
-  std::vector<std::int64_t> elements(buffers);
+  std::vector<std::int64_t> sizes(buffers);
   std::int64_t strip_elements = 0;
   for (const PassPlan& p : passes) {
-    const auto own = buffer_elements(p);
-    for (std::size_t i = 0; i < buffers; ++i) elements[i] = std::max(elements[i], capped_product({own[i], p.images}));
+    const auto own = buffer_sizes(p);
+    for (std::size_t i = 0; i < buffers; ++i) sizes[i] = std::max(sizes[i], capped_product({own[i], p.images}));
     for (const Stage& stage : p.stages) {
       const std::int64_t channels = channels_of(p, stage);
       if (!stage.convolves && strip_pixels(stage, channels) == 0) strip_elements = std::max(strip_elements, channels);
@@ -417,7 +437,7 @@ void Schedule::place_buffers() {
   }
   if (store_step != 0 && !store_in_output)
     store = layout.add(static_cast<double>(store_step) * static_cast<double>(flight), static_cast<double>(store_size));
-  for (const std::int64_t count : elements) slab.push_back(layout.add(count, real));
+  for (const std::int64_t bytes : sizes) slab.push_back(layout.add(bytes, 1));
   if (strip_elements != 0) {
     constexpr std::int64_t pitch = 2;  // one pixel and an odd step
     strip_blocks =
@@ -454,22 +474,21 @@ Schedule::Traffic Schedule::traffic_of(const PassPlan& plan, const Stage& stage)
   else if (stage.from == Stage::outside)
     t.store += held * boxed(plan.level_before(stage));
   else
-    t.slab += static_cast<double>(real) * boxed(plan.level_before(stage));
+    t.slab += static_cast<double>(size_of(stage.reads)) * boxed(plan.level_before(stage));
   if (stage.to != Stage::outside)
-    t.slab += static_cast<double>(real) * boxed(plan.level_behind(stage));
+    t.slab += static_cast<double>(size_of(stage.writes)) * boxed(plan.level_behind(stage));
   else if (plan.pass.stores)
     t.store += held * boxed(plan.level_behind(stage));
   else
     t.memory += element * static_cast<double>(asked.output.count()) / (batch * tiles);
-  if (!stage.convolves)
-    t.elements = boxed(stage.pool == Stage::no_pool ? plan.level_behind(stage) : plan.level_before(stage));
+  if (!stage.convolves) t.elements = boxed(stage.begin - plan.pass.begin);
   return t;
 }
 
 // On an H200 within a factor of two: what share of the memory's rate kernels reach, and of the L2 cache's where values
 // stay there; elements that go through strips take clocks of a multiprocessor.
 double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) const {
-  constexpr double streamed = 0.8, cached = 1.1, strip_clocks = 2;
+  constexpr double streamed = 0.8, cached = 1.3, spilled = 1.25, strip_clocks = 2;
   const Descriptor& asked = *program->asked;
   const double memory = streamed * device.bandwidth, cache = cached * device.bandwidth;
   const auto stay = static_cast<double>(slab_bytes);
@@ -481,19 +500,17 @@ double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) con
   const bool last_axis = asked.output_layout == CONVT_CHANNELS_LAST && asked.output.channels > 1;
   const auto slab_seconds = [&](std::int64_t count) {
     const auto images = static_cast<double>(count);
-    const double slab_rate = images * each <= stay ? cache : memory;
-    double sum = 0;
+    // Beyond the cache they are read from memory, and written while the convolution computes, for the most part.
+    double sum = spilled * std::max(images * each - stay, 0.0) / memory;
     for (const Stage& stage : plan.stages) {
       const Traffic t = traffic_of(plan, stage);
-      double seconds = images * (t.memory / memory + t.store / store_rate + t.slab / slab_rate);
+      double seconds = images * (t.memory / memory + t.store / store_rate + t.slab / cache);
       if (stage.convolves) seconds = std::max(seconds, convolver->seconds(count, box, plan.pools()));
-      const bool strips = !stage.convolves && (doubles || stage.mixes || stage.pool != Stage::no_pool ||
-                                               (stage.to == Stage::outside && last_axis));
-      if (strips)
-        seconds = std::max(seconds, images * t.elements * strip_clocks / (device.multiprocessors * device.clock));
+      const bool strips = !stage.convolves && (stage.mixes || (stage.to == Stage::outside && last_axis));
+      if (strips) seconds += images * t.elements * strip_clocks / (device.multiprocessors * device.clock);
       sum += launch_seconds + seconds;
     }
-    if (plan.sums_slabs()) sum += 2 * launch_seconds + images * each / slab_rate;
+    if (plan.sums_slabs()) sum += 2 * launch_seconds + images * each / cache;
     return sum;
   };
   const std::int64_t rest = flight % plan.images;
@@ -524,7 +541,11 @@ std::vector<std::string> Schedule::explain() const {
     std::string line = p.stages.front().convolves ? "convolution" : "stored values";
     const bool passes_l2 = buffer_bytes(p) * static_cast<double>(p.images) > static_cast<double>(device.l2_bytes);
     for (const Stage& stage : p.stages) {
-      if (&stage != &p.stages.front()) line += passes_l2 ? " -> memory" : " -> L2";
+      if (&stage != &p.stages.front()) {
+        line += passes_l2 ? " -> memory" : " -> L2";
+        if (static_cast<std::int64_t>(size_of(stage.reads)) < real)
+          line += fmt::format(", rounded to {}", name_of(stage.reads));
+      }
       if (stage.pool != Stage::no_pool) line += " -> " + print(program->steps[stage.pool]);
       for (std::size_t i = stage.begin; i < stage.end; ++i) line += " + " + print(program->steps[i]);
     }

@@ -42,6 +42,7 @@ struct Stage {
   std::size_t keeps = no_step;       // the step behind it, that keeps its result
   bool mixes = false;                // channels
   int from = outside, to = outside;  // slab buffers
+  convt_dtype reads = CONVT_F32, writes = CONVT_F32;  // of them
 
   bool is_empty() const { return !convolves && pool == no_pool && begin == end; }
 };
@@ -125,7 +126,7 @@ struct Schedule {
   };
   Traffic traffic_of(const PassPlan& pass, const Stage& stage) const;
   double pass_seconds(const PassPlan& pass, std::int64_t slab_bytes) const;
-  std::vector<std::int64_t> buffer_elements(const PassPlan& pass) const;  // of one image
+  std::vector<std::int64_t> buffer_sizes(const PassPlan& pass) const;  // bytes of one image
   double buffer_bytes(const PassPlan& pass) const;
   double plan_store();  // returns the bytes of one image that are kept between passes
   void choose_flight(double kept, const Setup& setup);
