@@ -262,6 +262,7 @@ Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, std
     if (const Name* name = used_name(s_->program->steps[i])) {
       const std::size_t from = s_->program->kept_at(*name);
       data.kept = frame.at(s_->slab[static_cast<std::size_t>(s_->kept_buffer[from])]);
+      data.kept_type = s_->kept_type(from);
       data.kept_box = spot.slab(from - spot.flight.plan.pass.begin).box;
     }
     chain.steps[chain.count++] = bind_step(*s_->program, i, frame.call, data, slab);

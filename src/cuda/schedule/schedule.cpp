@@ -161,14 +161,22 @@ void Schedule::plan_stages(PassPlan& plan) const {
     one.to = one.keeps != Stage::no_step ? kept_buffer[one.keeps] : one.convolves && keeps_conv ? conv_buffer : next;
     next = 1 - next;
   }
-  // What pools alone see has the tensors' type.
+  // What pools alone see has the tensors' type, and what a chain keeps by a name of its own.
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     Stage& one = plan.stages[i];
     one.writes = doubles ? CONVT_F64 : CONVT_F32;
     if (i + 1 < plan.stages.size() && plan.stages[i + 1].pool != Stage::no_pool && one.to < conv_buffer)
       one.writes = program->asked->dtype;
+    if (one.keeps != Stage::no_step) one.writes = kept_type(one.keeps);
     one.reads = i > 0 ? plan.stages[i - 1].writes : one.writes;
   }
+}
+
+// What softmax over space was written out with (plan/lower.cpp) keeps the digits that it is computed in.
+convt_dtype Schedule::kept_type(std::size_t step) const {
+  const char first = kept_name(program->steps[step])->text[0];
+  const bool written_out = first >= '0' && first <= '9';
+  return doubles ? CONVT_F64 : written_out ? CONVT_F32 : program->asked->dtype;
 }
 
 std::int64_t Schedule::channels_behind(const PassPlan& plan, std::size_t level) const {

@@ -74,6 +74,7 @@ struct Schedule {
   static constexpr int conv_buffer = 2, first_kept = 3;
   std::size_t buffers = first_kept;
   std::vector<int> kept_buffer;  // by step
+  convt_dtype kept_type(std::size_t step) const;
 
   std::shared_ptr<const Program> program;
   std::shared_ptr<const Convolver> convolver;
