@@ -12,6 +12,8 @@ target_sources(convt_core PRIVATE
   cuda/schedule/candidate.cpp
   cuda/schedule/executable.cpp
   cuda/schedule/schedule.cpp
+  cuda/sums/convolver.cpp
+  cuda/sums/engine.cpp
   cuda/simt/convolver.cpp
   cuda/simt/engine.cpp
   cuda/sm90/host/convolver.cpp
@@ -45,7 +47,8 @@ add_library(convt_kernels_any OBJECT
   cuda/simt/conv_f16.cu
   cuda/simt/conv_f32.cu
   cuda/simt/conv_f64.cu
-  cuda/simt/pack.cu)
+  cuda/simt/pack.cu
+  cuda/sums/sums.cu)
 # Hopper's own instructions, which no other architecture has.
 add_library(convt_kernels_sm90 OBJECT
   cuda/sm90/kernel/conv_bf16.cu

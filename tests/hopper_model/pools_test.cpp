@@ -50,10 +50,10 @@ TEST_P(PoolsOfSlabs, AgreeWithTheReference) {
     const std::string text = in_mode(GetParam(), mode);
     ++seed;
     EXPECT_EQ(defect_of(text, seed, nullptr, {seed % 2 == 0}), "") << text << ", seed " << seed;
-    EXPECT_EQ(generic_defect_of(text, seed), "") << text << ", seed " << seed;
+    EXPECT_EQ(engine_defect_of("cuda-generic", text, seed), "") << text << ", seed " << seed;
   }
   const std::string text = in_mode(GetParam(), "dtype=f64");
-  EXPECT_EQ(generic_defect_of(text, 1), "") << text;
+  EXPECT_EQ(engine_defect_of("cuda-generic", text, 1), "") << text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, PoolsOfSlabs, ::testing::ValuesIn(shapes));
