@@ -156,8 +156,8 @@ double prologue_unit(const Plan& plan, double unit) {
   return plan.problem().dtype == DType::f16 ? 0x1p-11 : plan.problem().dtype == DType::bf16 ? 0x1p-8 : unit;
 }
 
-// Nor is it alone: values before a norm over space, or before a pool, may have been stored so. What is stored is moved by
-// half a unit, once; of so many roundings this is two of it.
+// Nor is it alone: values before a norm over space, or before a pool, may have been stored so. What is stored is moved
+// by half a unit, once; of so many roundings this is two of it.
 double chain_unit(const Plan& plan, double unit) {
   if (plan.explain().find(", rounded to ") == std::string::npos) return unit;
   const double half = plan.problem().dtype == DType::f16 ? 0x1p-12 : 0x1p-9;

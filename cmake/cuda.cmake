@@ -11,6 +11,7 @@ target_sources(convt_core PRIVATE
   cuda/chain/span.cpp
   cuda/schedule/candidate.cpp
   cuda/schedule/executable.cpp
+  cuda/schedule/predict.cpp
   cuda/schedule/schedule.cpp
   cuda/sums/convolver.cpp
   cuda/sums/engine.cpp

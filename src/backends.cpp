@@ -28,9 +28,7 @@ const Backends& backends() {
   static constexpr const Engine& (*engines[])() = {
       cpu_engine,
 #ifdef CONVT_WITH_CUDA
-      cuda_sums_engine,
-      cuda_sm90_engine,
-      cuda_generic_engine,
+      cuda_sums_engine, cuda_sm90_engine, cuda_generic_engine,
 #endif
       reference_engine,
   };

@@ -75,7 +75,8 @@ struct Program {
 };
 
 // Takes microseconds, whatever the sizes: no data are touched. Without `changes_kernel`, sums over channels and windows
-// stay behind the convolution: a changed kernel is in what is computed in, and 16-bit matrix units want the tensors' type.
+// stay behind the convolution: a changed kernel is in what is computed in, and 16-bit matrix units want the tensors'
+// type.
 Program rewrite(std::shared_ptr<const Descriptor> asked, bool changes_kernel = true);
 
 // a and b of an Affine step for one call, one each per channel of step.out.

@@ -31,7 +31,8 @@ const std::string sums_engine = "cuda-sums";
 
 std::string engine_defect_of(const std::string& engine, const std::string& text, std::uint64_t seed) {
   hopper_model::set_schedule({seed % 2 == 0, seed});
-  const cli::CaseReport report = cli::check_case(text, seed, {.device = Device::cuda, .engine = engine == sums_engine ? "" : engine});
+  const cli::CaseReport report =
+      cli::check_case(text, seed, {.device = Device::cuda, .engine = engine == sums_engine ? "" : engine});
   return report.engine == engine ? report.defect : "it ran on " + report.engine;
 }
 

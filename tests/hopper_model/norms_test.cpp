@@ -11,9 +11,9 @@
 namespace convt::testing {
 namespace {
 
-// Rows and planes that divide by 16 bytes and that do not; regions of one channel and of several, in one chunk of 72 KiB
-// and in many, more of them than there are blocks; steps with values by channel, by element and by neither; a second
-// norm; results that are channels-last, of other sizes, and a range of a wider tensor's channels.
+// Rows and planes that divide by 16 bytes and that do not; regions of one channel and of several, in one chunk of 72
+// KiB and in many, more of them than there are blocks; steps with values by channel, by element and by neither; a
+// second norm; results that are channels-last, of other sizes, and a range of a wider tensor's channels.
 const std::vector<std::string> shapes = {
     "1d channels=3->5 input=7 kernel=3 | instance_norm",
     "1d batch=3 channels=3->4 input=41 kernel=4 stride=4 | bias | group_norm(2, affine) | snake",
@@ -31,6 +31,8 @@ const std::vector<std::string> shapes = {
     "2d batch=2 channels=8->8 input=20x20 kernel=2 stride=2 layout=channels_last | group_norm(2) | relu",
     "2d batch=2 channels=8->8 input=20x21 kernel=2 stride=2 | relu | instance_norm | tanh | group_norm(4, affine)",
     "2d batch=2 channels=8->8 input=20x21 kernel=2 stride=2 | instance_norm | relu | max_pool(2) | instance_norm",
+    "2d batch=2 channels=4->6 input=9x13 kernel=3 | instance_norm(affine) | avg_pool(2) | softplus",
+    "1d batch=3 channels=4->6 input=9 kernel=4 stride=2 | layer_norm(trailing=1, affine) | max_pool(5) | relu",
     "2d channels=8->8 input=12x12 kernel=2 stride=2 | group_norm(8) | layer_norm(channels) | silu",
     "2d channels=8->8 input=12x12 kernel=2 stride=2 | instance_norm | add(conv) | relu",
     "2d channels=8->8 input=12x12 kernel=2 stride=2 | keep(a) | instance_norm | relu | add(a)",

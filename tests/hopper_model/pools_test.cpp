@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools and folds over space on the model of the hardware, behind the convolutions of both engines: small windows, large
-// ones and whole images, with steps before and behind them.
+// Pools and folds over space on the model of the hardware, behind the convolutions of both engines: small windows,
+// large ones and whole images, with steps before and behind them.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -15,7 +15,8 @@ namespace {
 const std::vector<std::string> shapes = {
     "1d batch=5 channels=3->5 input=7 kernel=3 | global_avg_pool",
     "2d batch=2 channels=8->8 input=8x16 kernel=3 stride=2 padding=1 output_padding=1 | bias | global_avg_pool | relu",
-    "2d batch=9 channels=6->4 input=9x13 kernel=3x5 padding=1x2 groups=2 | batch_norm(affine) | mean(axes=hw) | softmax",
+    "2d batch=9 channels=6->4 input=9x13 kernel=3x5 padding=1x2 groups=2 | batch_norm(affine) | mean(axes=hw) | "
+    "softmax",
     "2d channels=3->4 input=5x6 kernel=4 stride=3 padding=3 dilation=2x1 | global_avg_pool | bias | sigmoid",
     "2d channels=3->4 input=3x3 kernel=3 padding=1x2 dilation=1x2 output_padding=0x1 | sum(axes=hw) | mul(0.5)",
     "2d channels=2->3 input=3x2100 kernel=3 stride=1x2 | global_avg_pool | add(tensor)",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms over space. A region that fits into registers is loaded once: lanes of a warp, or a block, measure and normalise
-// it. Larger ones are cut into chunks of 72 KiB. Persistent blocks take items in order; item i measures chunk i and
-// normalises chunk i - lag, which was loaded so little earlier that it is still in the L2 cache.
+// Norms over space. A region that fits into registers is loaded once: lanes of a warp, or a block, measure and
+// normalise it. Larger ones are cut into chunks of 72 KiB. Persistent blocks take items in order; item i measures chunk
+// i and normalises chunk i - lag, which was loaded so little earlier that it is still in the L2 cache.
 #pragma once
 
 #include "cuda/chain/moments.cuh"
@@ -91,8 +91,8 @@ struct BlockTeam {
 };
 
 // Of a part, for every member. Deviations are from the mean of the part's first slots, one of each member: they are a
-// 12th of it, so that their mean is off by 3.4 standard deviations at most, and the squares of deviations lose 4 bits at
-// most (6 in a row whose first slot has one element). Sums of at most 96 values are in T, everything else in double.
+// 12th of it, so that their mean is off by 3.4 standard deviations at most, and the squares of deviations lose 4 bits
+// at most (6 in a row whose first slot has one element). Sums of at most 96 values are in T, everything else in double.
 template <class E, class T, class Team>
 __device__ Moments measure(const SpanParams& p, const Part& part, const HeldSlots<E>& held, const Team& team) {
   constexpr int N = slot_values<E>;
@@ -148,9 +148,7 @@ __device__ void keep_region(const NormaliseParams& p, std::int64_t item, const R
 template <class E, class T>
 __device__ void finish(const SpanParams& p, const Part& part, const HeldSlots<E>& held, int member, int size,
                        const Region<T>& region) {
-  held.for_each(p, part, member, size, [&](const Raw& raw, const Slot& at) {
-    finish_slot<E, T>(p, raw, at, &region);
-  });
+  held.for_each(p, part, member, size, [&](const Raw& raw, const Slot& at) { finish_slot<E, T>(p, raw, at, &region); });
 }
 
 template <class E, class T, class Team>
@@ -180,7 +178,8 @@ template <class E, class T>
 __global__ void __launch_bounds__(norm_threads, norm_blocks)
     normalise_block_kernel(const __grid_constant__ NormaliseParams p) {
   const std::int64_t items = p.span.images * p.regions;
-  for (std::int64_t item = blockIdx.x; item < items; item += gridDim.x) normalise_held<E, T>(p, item, true, BlockTeam{});
+  for (std::int64_t item = blockIdx.x; item < items; item += gridDim.x)
+    normalise_held<E, T>(p, item, true, BlockTeam{});
 }
 
 // The last block that measures a chunk of a region joins them all, in their order, and says that they are there.
@@ -278,13 +277,14 @@ template <class E, class T>
 void launch_spans_of(const SpanParams& p, cudaStream_t stream) {
   constexpr std::int64_t N = slot_values<E>, each = block_threads * thread_slots * N;
   const std::int64_t elements = std::int64_t{p.channels} * p.pixels, chunks = (elements + N - 1 + each - 1) / each;
-  launch(span_kernel<E, T>, "the kernel of spans", {blocks_for(p.images * chunks, 1), stream, std::size_t{block_threads} * thread_slots * span_bytes}, p);
+  launch(span_kernel<E, T>, "the kernel of spans",
+         {blocks_for(p.images * chunks, 1), stream, std::size_t{block_threads} * thread_slots * span_bytes}, p);
 }
 
 inline constexpr std::size_t norm_shared = std::size_t{chunk_slots} * span_bytes;
 
-inline void launch_norm(void (*kernel)(NormaliseParams), const char* name, std::int64_t blocks, const NormaliseParams& p,
-                        cudaStream_t stream) {
+inline void launch_norm(void (*kernel)(NormaliseParams), const char* name, std::int64_t blocks,
+                        const NormaliseParams& p, cudaStream_t stream) {
   // The same value for every launch: other threads launch this kernel too, and each context has its own attribute.
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(norm_shared)), name);
   launch(kernel, name, {blocks_for(blocks, 1), stream, norm_shared}, p, norm_threads);

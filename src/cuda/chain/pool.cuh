@@ -8,8 +8,8 @@
 
 namespace convt::core::cuda {
 
-inline constexpr int column = Quad<float>::size;    // results of a thread
-inline constexpr int most_of_warp = 2048;           // elements of a window that a warp folds
+inline constexpr int column = Quad<float>::size;  // results of a thread
+inline constexpr int most_of_warp = 2048;         // elements of a window that a warp folds
 
 // A window's part inside the image, in the box of inputs, and what its op divides by.
 struct Window {
@@ -21,7 +21,8 @@ __device__ inline Window window_of(const PoolSpanParams::Axis& axis, int out, bo
   return {begin, end, whole ? min(axis.size, axis.end + axis.padding - start) : end - begin};
 }
 
-// Rows [first, end) of one plane at `from`, each folded over [w.begin, w.end), into the results whose windows have them.
+// Rows [first, end) of one plane at `from`, each folded over [w.begin, w.end), into the results whose windows have
+// them.
 template <class E, class T, class Op>
 __device__ void fold_rows(const Op& op, const E* from, std::int64_t pitch, const Window& w, const Window (&h)[column],
                           T (&folded)[column]) {
@@ -37,9 +38,8 @@ __device__ void fold_rows(const Op& op, const E* from, std::int64_t pitch, const
       for (int r = 0; r < rows; ++r)
 #pragma unroll
         for (int k = 0; k < each; ++k)
-          value[r][k] = first + r < end && x + k < w.end
-                            ? static_cast<T>(to_real(from[(first + r) * pitch + x + k]))
-                            : op.template start<T>();
+          value[r][k] = first + r < end && x + k < w.end ? static_cast<T>(to_real(from[(first + r) * pitch + x + k]))
+                                                         : op.template start<T>();
 #pragma unroll
       for (int r = 0; r < rows; ++r)
 #pragma unroll
@@ -56,9 +56,10 @@ __device__ void fold_rows(const Op& op, const E* from, std::int64_t pitch, const
 template <class E, class T>
 __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 4 : 2)
     pool_columns_kernel(const __grid_constant__ PoolSpanParams p) {
-  const auto &[ad, ah, aw] = p.axis;
+  const auto& [ad, ah, aw] = p.axis;
   const int columns = (ah.out + column - 1) / column;
-  const unsigned planes = static_cast<unsigned>(p.span.channels) * ad.out, each = static_cast<unsigned>(columns) * aw.out;
+  const unsigned planes = static_cast<unsigned>(p.span.channels) * ad.out,
+                 each = static_cast<unsigned>(columns) * aw.out;
   const std::int64_t count = std::int64_t{p.span.images} * planes * each;
   const std::int64_t item = std::int64_t{gridDim.x - 1 - blockIdx.x} * block_threads + threadIdx.x;  // from the end
   if (item >= count) return;
@@ -119,7 +120,7 @@ __device__ double fold_row(const Op& op, const E* from, int count, int member, i
 // `threads` fold a window: of a warp, or all of a block.
 template <class E, class T, int threads>
 __global__ void __launch_bounds__(block_threads, 4) pool_windows_kernel(const __grid_constant__ PoolSpanParams p) {
-  const auto &[ad, ah, aw] = p.axis;
+  const auto& [ad, ah, aw] = p.axis;
   constexpr int teams = block_threads / threads, warps = block_threads / warp_threads;
   const int member = static_cast<int>(threadIdx.x) % threads;
   const std::int64_t count = std::int64_t{p.span.images} * p.span.channels * p.span.pixels;
@@ -147,8 +148,8 @@ __global__ void __launch_bounds__(block_threads, 4) pool_windows_kernel(const __
       double folded = op.template start<double>();
       for (int r = member / row_threads; r < height * depth; r += threads / row_threads) {
         const int z = r / height, y = r - z * height;
-        folded = fold_row(op, from + (d.begin + z) * p.d + (h.begin + y) * p.h, width, member % row_threads, row_threads,
-                          folded);
+        folded = fold_row(op, from + (d.begin + z) * p.d + (h.begin + y) * p.h, width, member % row_threads,
+                          row_threads, folded);
       }
       const auto join = [&](double a, double b) { return op.join(a, b); };
       folded = join_lanes(folded, join);
@@ -168,18 +169,19 @@ __global__ void __launch_bounds__(block_threads, 4) pool_windows_kernel(const __
 
 template <class E, class T>
 void launch_pool_of(const PoolSpanParams& p, cudaStream_t stream) {
-  const auto &[ad, ah, aw] = p.axis;
+  const auto& [ad, ah, aw] = p.axis;
   const std::int64_t window = std::int64_t{ad.size} * ah.size * aw.size;
   const std::int64_t results = std::int64_t{p.span.images} * p.span.channels * p.span.pixels;
   if (window <= most_small_window) {
-    const std::int64_t threads = std::int64_t{p.span.images} * p.span.channels * ad.out * ((ah.out + column - 1) / column) * aw.out;
+    const std::int64_t threads =
+        std::int64_t{p.span.images} * p.span.channels * ad.out * ((ah.out + column - 1) / column) * aw.out;
     launch(pool_columns_kernel<E, T>, "the kernel of pools", {blocks_for(threads, block_threads), stream, 0}, p);
   } else if (window <= most_of_warp) {
     launch(pool_windows_kernel<E, T, warp_threads>, "the kernel of large pools",
            {blocks_for(results, block_threads / warp_threads), stream, 0}, p);
   } else {
-    launch(pool_windows_kernel<E, T, block_threads>, "the kernel of pools over images", {blocks_for(results, 1), stream, 0},
-           p);
+    launch(pool_windows_kernel<E, T, block_threads>, "the kernel of pools over images",
+           {blocks_for(results, 1), stream, 0}, p);
   }
 }
 

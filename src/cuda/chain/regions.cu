@@ -4,7 +4,7 @@
 #include "cuda/chain/element.cuh"
 #include "cuda/chain/launchers.hpp"
 #include "cuda/chain/moments.cuh"
-#include "cuda/chain/ops.cuh"
+#include "cuda/chain/pool.cuh"
 
 namespace convt::core::cuda {
 namespace {
@@ -62,16 +62,15 @@ __global__ void __launch_bounds__(block_threads) moments_kernel(const __grid_con
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(block_threads) folds_kernel(const __grid_constant__ RegionParams p) {
+template <class E>
+__global__ void __launch_bounds__(block_threads, 4) folds_kernel(const __grid_constant__ RegionParams p) {
   const std::int64_t items = p.images * region_count(p) * p.chunks;
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warp_threads; item < items;
        item += static_cast<std::int64_t>(gridDim.x) * warps) {
-    const Chunk<T> chunk = chunk_at<T>(p, item);
+    const Chunk<E> chunk = chunk_at<E>(p, item);
     visit<Pool>(p.op, p.params.bytes, [&](const auto& op) {
-      T folded = op.template start<T>();
-      for (int i = lane(); i < chunk.count; i += warp_threads) folded = op.join(folded, chunk.data[i]);
-      const double all = join_lanes(static_cast<double>(folded), [&](double a, double b) { return op.join(a, b); });
+      const double own = fold_row(op, chunk.data, chunk.count, lane(), warp_threads, op.template start<double>());
+      const double all = join_lanes(own, [&](double a, double b) { return op.join(a, b); });
       if (lane() == 0) static_cast<double*>(p.partials)[item] = all;
     });
   }
@@ -152,9 +151,13 @@ void launch_moments(const RegionParams& p, cudaStream_t stream) {
   launch(join_moments_kernel, "the kernel that joins moments", {joining_blocks(p), stream, 0}, p);
 }
 template <class T>
-void launch_folds(const RegionParams& p, cudaStream_t stream) {
+void launch_folds(const RegionParams& p, convt_dtype dtype, cudaStream_t stream) {
   const std::int64_t regions = regions_of_slab(p);
-  launch(folds_kernel<T>, "the kernel of folds", {blocks_for(regions * p.chunks, warps), stream, 0}, p);
+  const auto kernel = sizeof(T) == sizeof(double) ? folds_kernel<double>
+                      : dtype == CONVT_F16        ? folds_kernel<convt_f16>
+                      : dtype == CONVT_BF16       ? folds_kernel<convt_bf16>
+                                                  : folds_kernel<float>;
+  launch(kernel, "the kernel of folds", {blocks_for(regions * p.chunks, warps), stream, 0}, p);
   launch(join_folds_kernel, "the kernel that joins folds", {joining_blocks(p), stream, 0}, p);
 }
 template <class T>
@@ -166,10 +169,10 @@ void launch_pool_results(const FinishParams& p, cudaStream_t stream) {
   launch(pool_results_kernel<T>, "the kernel of pools' results", {blocks_for(p.count, block_threads), stream, 0}, p);
 }
 
-#define CONVT_INSTANTIATE(T)                                             \
-  template void launch_moments<T>(const RegionParams&, cudaStream_t);    \
-  template void launch_folds<T>(const RegionParams&, cudaStream_t);      \
-  template void launch_statistics<T>(const FinishParams&, cudaStream_t); \
+#define CONVT_INSTANTIATE(T)                                                     \
+  template void launch_moments<T>(const RegionParams&, cudaStream_t);            \
+  template void launch_folds<T>(const RegionParams&, convt_dtype, cudaStream_t); \
+  template void launch_statistics<T>(const FinishParams&, cudaStream_t);         \
   template void launch_pool_results<T>(const FinishParams&, cudaStream_t);
 CONVT_INSTANTIATE(float)
 CONVT_INSTANTIATE(double)

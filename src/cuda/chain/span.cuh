@@ -176,7 +176,8 @@ __device__ void normalise(const SpanStep& step, const Slot& at, const Region<T>*
     return;
   }
   const std::int64_t first = at.n * step.data.n + at.c / step.channels_each * step.data.c;
-  const auto *centre = static_cast<const T*>(step.data.data) + first, *scale = static_cast<const T*>(step.second) + first;
+  const auto *centre = static_cast<const T*>(step.data.data) + first,
+             *scale = static_cast<const T*>(step.second) + first;
   const auto pixel_of = [&](int k) { return at.pixel + k * at.apart; };
   const int row = pixel_of(at.lo) / step.inner, last = pixel_of(at.hi - 1) / step.inner;
   const std::int64_t weights = at.c * step.weight_c + at.pixel - std::int64_t{row} * step.inner;

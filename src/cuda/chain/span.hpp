@@ -15,20 +15,20 @@ namespace convt::core::cuda {
 struct SpanView {
   void* data = nullptr;
   convt_dtype dtype = CONVT_F32;
-  bool along = true;            // pixels follow each other
-  std::int64_t n = 0, c = 0;    // elements from one image, and one channel, to the next
+  bool along = true;          // pixels follow each other
+  std::int64_t n = 0, c = 0;  // elements from one image, and one channel, to the next
 };
 
 struct SpanStep {
   ChainStep::Kind kind = ChainStep::affine;  // neither map_channels nor reduce_channels
   int op = 0;
   OpBytes<40> params{};
-  SpanView data;                   // combine: without data, the op's number; map_space: centres, by region
-  const void* second = nullptr;    // affine: b (data has a); map_space: scales
-  int channels_each = 1;           // map_space: channels of a region, ...
-  int inner = 0;                   // ... and its pixels of one channel
-  const void* weight[2] = {};      // map_space: weight and bias, by pixel of the region
-  std::int64_t weight_c = 0;       // and by channel
+  SpanView data;                 // combine: without data, the op's number; map_space: centres, by region
+  const void* second = nullptr;  // affine: b (data has a); map_space: scales
+  int channels_each = 1;         // map_space: channels of a region, ...
+  int inner = 0;                 // ... and its pixels of one channel
+  const void* weight[2] = {};    // map_space: weight and bias, by pixel of the region
+  std::int64_t weight_c = 0;     // and by channel
 };
 struct SpanChain {
   int count = 0;
@@ -44,19 +44,19 @@ struct SpanParams {
 // A norm over space and what follows it. Region r of an image is elements [r, r + 1) * elements of `from`, which is
 // dense within an image.
 struct NormaliseParams {
-  SpanParams span;             // its first step is the norm, unless it only measures
-  std::int64_t elements = 1;   // of a region
-  std::int64_t regions = 1;    // of an image
+  SpanParams span;            // its first step is the norm, unless it only measures
+  std::int64_t elements = 1;  // of a region
+  std::int64_t regions = 1;   // of an image
   double eps = 0;
-  bool applies = true;         // else centres and scales are all that is wanted
+  bool applies = true;  // else centres and scales are all that is wanted
   // By image and region: centre and scale, of type T.
   void *centre = nullptr, *scale = nullptr;
-  int lanes = 0;               // that share a region; 0: a block's threads
+  int lanes = 0;  // that share a region; 0: a block's threads
   // Where a region is more than a block's: the chunks' moments, and counters.
-  int chunks = 1;              // of a region
-  void* partials = nullptr;    // Moments, by image, region and chunk
-  int* counters = nullptr;     // the next item, then the chunks measured of each image and region
-  int lag = 0;                 // items between measuring a chunk and normalising it
+  int chunks = 1;            // of a region
+  void* partials = nullptr;  // Moments, by image, region and chunk
+  int* counters = nullptr;   // the next item, then the chunks measured of each image and region
+  int lag = 0;               // items between measuring a chunk and normalising it
 };
 
 // A pool of values, and the chain behind it on its results.
@@ -65,9 +65,9 @@ struct PoolSpanParams {
     int start = 0, stride = 1, size = 1;  // of the first window, in the box of inputs, and from one to the next
     int begin = 0, end = 1;               // the image, in the box
     int padding = 0;
-    int out = 1;                          // windows
+    int out = 1;  // windows
   };
-  SpanParams span;         // from: images and channels of inputs; the rest is of results
+  SpanParams span;            // from: images and channels of inputs; the rest is of results
   std::int64_t d = 0, h = 0;  // elements from one plane, and one row, of inputs to the next
   Axis axis[3];
   int op = 0;

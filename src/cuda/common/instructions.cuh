@@ -18,10 +18,10 @@ __device__ void sync_some() {
 
 // 16 bytes from global to shared memory, both at addresses that divide by 16, for the thread itself to read.
 __device__ inline void copy_16(void* shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                   static_cast<unsigned>(__cvta_generic_to_shared(shared))),
-               "l"(global)
-               : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+      "l"(global)
+      : "memory");
 }
 // The thread's copies are there.
 __device__ inline void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }

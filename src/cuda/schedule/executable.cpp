@@ -18,7 +18,7 @@
 namespace convt::core::cuda::schedule {
 namespace {
 
-constexpr int least_span = 16;  // pixels: most slots have one channel
+constexpr int least_span = 16;                   // pixels: most slots have one channel
 constexpr int least_strip = 4, strips_each = 4;  // pixels; for a multiprocessor
 
 // T is what is computed in.
@@ -394,7 +394,7 @@ void GenericExecutable<T>::measure(const Frame& frame, const Flight& flight, con
   if (moments)
     launch_moments<T>(params, frame.stream);
   else
-    launch_folds<T>(params, frame.stream);
+    launch_folds<T>(params, flight.plan.stages.back().writes, frame.stream);
 }
 
 template <class T>

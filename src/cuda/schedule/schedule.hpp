@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checked.hpp"
 #include "cuda/chain/bind.hpp"
 #include "cuda/chain/prologue.hpp"
 #include "cuda/common/device.hpp"
@@ -28,6 +29,12 @@ struct Setup {
   std::int64_t slab_bytes = 0, most_bytes = 0;
 };
 
+inline constexpr double launch_seconds = 3e-6;  // and the gap before it
+
+inline std::int64_t image_count(const core::Shape& shape) {
+  return capped_product({shape.channels, volume(shape.space)});
+}
+
 using Place = std::size_t;  // in the workspace, in bytes from its beginning
 
 // One launch.
@@ -36,12 +43,12 @@ struct Stage {
   static constexpr int outside = -1;  // the pass' source or sink
 
   bool convolves = false;
-  std::size_t pool = no_pool;        // the step that it begins with
-  std::size_t fused = no_pool;       // the pool among the steps behind a convolution
-  std::size_t begin = 0, end = 0;    // steps that work pixel by pixel, a fused pool aside
-  std::size_t keeps = no_step;       // the step behind it, that keeps its result
-  bool mixes = false;                // channels
-  int from = outside, to = outside;  // slab buffers
+  std::size_t pool = no_pool;                         // the step that it begins with
+  std::size_t fused = no_pool;                        // the pool among the steps behind a convolution
+  std::size_t begin = 0, end = 0;                     // steps that work pixel by pixel, a fused pool aside
+  std::size_t keeps = no_step;                        // the step behind it, that keeps its result
+  bool mixes = false;                                 // channels
+  int from = outside, to = outside;                   // slab buffers
   convt_dtype reads = CONVT_F32, writes = CONVT_F32;  // of them
 
   bool is_empty() const { return !convolves && pool == no_pool && begin == end; }
@@ -88,7 +95,7 @@ struct Schedule {
   std::int64_t store_size = 0;   // bytes of the largest
 
   struct StepPlaces {
-    Place lines = 0, a = 0, b = 0;                        // of an Affine
+    Place lines = 0, a = 0, b = 0;  // of an Affine
     // Of a norm over space or a pool over the whole image.
     Place sums = 0, partials = 0, centre = 0, scale = 0, counters = 0;
   };

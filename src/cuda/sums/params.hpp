@@ -12,8 +12,8 @@ namespace convt::core::cuda::sums {
 struct Axis {
   static constexpr int most_taps = 32, most_segments = 16;
   int taps = 1, segments = 1;
-  int size = 1;                                         // inputs
-  int ends[most_segments + 1] = {};                     // where segments begin, and the last one's end
+  int size = 1;                                               // inputs
+  int ends[most_segments + 1] = {};                           // where segments begin, and the last one's end
   unsigned char first[most_taps] = {}, last[most_taps] = {};  // segments [first, last) are a tap's
 };
 inline constexpr int most_cells = 1024;  // of segments of three axes, and taps of a kernel
@@ -33,7 +33,7 @@ struct PackParams {
   void* weights = nullptr;  // of type T: [output channel][input channel of its group][tap]
   int outs = 1, depth = 1;  // channels of a group
   int groups = 1;
-  Axis axis[3];             // taps that meet no input have the weight 0
+  Axis axis[3];  // taps that meet no input have the weight 0
 };
 
 struct ProductParams {

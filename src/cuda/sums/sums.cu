@@ -49,7 +49,7 @@ __device__ void sum_columns(const BoxParams& p, const E* from, const int (&begin
 // One channel of one image: its cells, and then the boxes that are made of them.
 template <class E, int N>
 __device__ void sum_boxes(const BoxParams& p, const E* from, double* boxes) {
-  const auto &[ad, ah, aw] = p.axis;
+  const auto& [ad, ah, aw] = p.axis;
   double* const columns_of = reinterpret_cast<double*>(dynamic_shared());  // block_threads * N
   double* const cells = columns_of + block_threads * N;
   const int all = ad.segments * ah.segments * aw.segments;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(block_threads, 4) boxes_kernel(const __grid_co
 
 template <class T>
 __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_constant__ PackParams p) {
-  const auto &[ad, ah, aw] = p.axis;
+  const auto& [ad, ah, aw] = p.axis;
   const int taps = ad.taps * ah.taps * aw.taps;
   const std::int64_t count = std::int64_t{p.groups} * p.outs * p.depth * taps;
   const std::int64_t first = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
@@ -173,8 +173,8 @@ void launch_pack(const PackParams& p, cudaStream_t stream) {
 template <class T>
 void launch_products(const ProductParams& p, cudaStream_t stream) {
   const std::int64_t images = (p.images + together - 1) / together;
-  launch(products_kernel<T>, "the kernel of products with sums",
-         {blocks_for(images * p.outs * p.groups, 1), stream, 0}, p);
+  launch(products_kernel<T>, "the kernel of products with sums", {blocks_for(images * p.outs * p.groups, 1), stream, 0},
+         p);
 }
 template void launch_pack<float>(const PackParams&, cudaStream_t);
 template void launch_pack<double>(const PackParams&, cudaStream_t);
