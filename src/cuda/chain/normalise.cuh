@@ -47,15 +47,29 @@ template <class E, int threads = norm_threads>
 struct HeldSlots {
   Raw* slots = reinterpret_cast<Raw*>(dynamic_shared()) + threadIdx.x;
 
-  // f(raw, slot) of a member's slots that hold something.
-  template <class F>
-  __device__ void for_each(const SpanParams& p, const Part& part, int member, int size, F&& f) const {
+  // one(raw, slot) of a member's slots that hold something; but two(raw, raw, pixel, pixel) where two are whole.
+  template <class Two, class One>
+  __device__ void for_each(const SpanParams& p, const Part& part, int member, int size, Two&& two, One&& one) const {
     constexpr int N = slot_values<E>;
-#pragma unroll 1
-    for (int k = 0, pixel = part.first + member * N; k < thread_slots && pixel < part.end; ++k, pixel += size * N) {
+    static_assert(thread_slots % 2 == 0);
+    const auto alone = [&](int k, int pixel) {
       const int lo = max(part.begin - pixel, 0), hi = min(part.end - pixel, N);
-      if (lo < hi) f(slots[k * threads], slot_at(p, part.n, part.c, pixel, lo, hi));
+      if (lo < hi) one(slots[k * threads], slot_at(p, part.n, part.c, pixel, lo, hi));
+    };
+#pragma unroll 1
+    for (int k = 0, pixel = part.first + member * N; k < thread_slots && pixel < part.end;
+         k += 2, pixel += 2 * size * N) {
+      const int next = pixel + size * N;
+      if (pixel >= part.begin && next + N <= part.end && two(slots[k * threads], slots[(k + 1) * threads], pixel, next))
+        continue;
+      alone(k, pixel);
+      alone(k + 1, next);
     }
+  }
+  template <class One>
+  __device__ void for_each(const SpanParams& p, const Part& part, int member, int size, One&& one) const {
+    for_each(
+        p, part, member, size, [](const Raw&, const Raw&, int, int) { return false; }, one);
   }
   __device__ void load(const SpanParams& p, const Part& part, int member, int size) const {
     for_each(p, part, member, size, [&](Raw& one, const Slot& at) { load_slot<E>(p, at, &one); });
@@ -109,25 +123,24 @@ __device__ Moments measure(const SpanParams& p, const Part& part, const HeldSlot
   const double of_some = team.sum({static_cast<double>(sum), 0}).a;
   const T centre = static_cast<T>(of_some / (first_end - part.begin));
   T first = 0, second = 0;
-  held.for_each(p, part, team.member(), team.size(), [&](const Raw& raw, const Slot& at) {
+  const auto add = [&](const Raw& raw, int lo, int hi) {
     E e[N];
     std::memcpy(&e, &raw, sizeof raw);
-    if (at.hi - at.lo == N) {
-#pragma unroll
-      for (int k = 0; k < N; ++k) {
-        const T deviation = to_real(e[k]) - centre;
-        first += deviation;
-        second += deviation * deviation;
-      }
-      return;
-    }
 #pragma unroll
     for (int k = 0; k < N; ++k) {
-      const T deviation = at.lo <= k && k < at.hi ? to_real(e[k]) - centre : T(0);
+      const T deviation = lo <= k && k < hi ? to_real(e[k]) - centre : T(0);
       first += deviation;
       second += deviation * deviation;
     }
-  });
+  };
+  held.for_each(
+      p, part, team.member(), team.size(),
+      [&](const Raw& a, const Raw& b, int, int) {
+        add(a, 0, N);
+        add(b, 0, N);
+        return true;
+      },
+      [&](const Raw& raw, const Slot& at) { add(raw, at.lo, at.hi); });
   const Sums sums = team.sum({static_cast<double>(first), static_cast<double>(second)});
   const double count = part.end - part.begin, correction = sums.a / count, total = sums.b - sums.a * correction;
   return {count, static_cast<double>(centre) + correction, total < 0 ? 0 : total};
@@ -145,10 +158,19 @@ __device__ void keep_region(const NormaliseParams& p, std::int64_t item, const R
   static_cast<T*>(p.scale)[item] = region.scale;
 }
 
-template <class E, class T>
-__device__ void finish(const SpanParams& p, const Part& part, const HeldSlots<E>& held, int member, int size,
-                       const Region<T>& region) {
-  held.for_each(p, part, member, size, [&](const Raw& raw, const Slot& at) { finish_slot<E, T>(p, raw, at, &region); });
+// known: as of finish_slots().
+template <class E, class T, int threads>
+__device__ void finish(const SpanParams& p, const Part& part, const HeldSlots<E, threads>& held, int member, int size,
+                       const Region<T>* known) {
+  held.for_each(
+      p, part, member, size,
+      [&](const Raw& a, const Raw& b, int pixel, int next) {
+        constexpr int N = slot_values<E>;
+        if (next + N > p.pixels) return false;
+        finish_slots<E, T, 2>(p, {a, b}, {{part.n, part.c, pixel, 0, N}, {part.n, part.c, next, 0, N}}, known);
+        return true;
+      },
+      [&](const Raw& raw, const Slot& at) { finish_slot<E, T>(p, raw, at, known); });
 }
 
 template <class E, class T, class Team>
@@ -159,7 +181,7 @@ __device__ void normalise_held(const NormaliseParams& p, std::int64_t item, bool
   const Region<T> region = region_of<T>(p, measure<E, T>(p.span, part, held, team));
   if (!there) return;
   if (team.member() == 0) keep_region(p, item, region);
-  if (p.applies) finish(p.span, part, held, team.member(), team.size(), region);
+  if (p.applies) finish<E, T>(p.span, part, held, team.member(), team.size(), &region);
 }
 
 // Several regions for each warp.
@@ -229,8 +251,9 @@ __device__ void normalise_chunk(const NormaliseParams& p, int item) {
   const Part part = part_of<E>(p, region, item - region * p.chunks);
   const HeldSlots<E> held;
   held.load(p.span, part, static_cast<int>(threadIdx.x), norm_threads);
-  finish(p.span, part, held, static_cast<int>(threadIdx.x), norm_threads,
-         Region<T>{__ldcg(static_cast<const T*>(p.centre) + region), __ldcg(static_cast<const T*>(p.scale) + region)});
+  const Region<T> own{__ldcg(static_cast<const T*>(p.centre) + region),
+                      __ldcg(static_cast<const T*>(p.scale) + region)};
+  finish<E, T>(p.span, part, held, static_cast<int>(threadIdx.x), norm_threads, &own);
 }
 
 template <class E, class T>
@@ -250,7 +273,7 @@ __global__ void __launch_bounds__(norm_threads, norm_blocks)
 }
 
 template <class E, class T>
-__global__ void __launch_bounds__(block_threads, 4) span_kernel(const __grid_constant__ SpanParams p) {
+__global__ void __launch_bounds__(block_threads, 3) span_kernel(const __grid_constant__ SpanParams p) {
   constexpr int N = slot_values<E>, each = block_threads * thread_slots * N;
   const std::int64_t elements = std::int64_t{p.channels} * p.pixels, chunks = (elements + N - 1 + each - 1) / each;
   const std::int64_t item = gridDim.x - 1 - blockIdx.x;  // from the end, as chain_kernel
@@ -269,8 +292,7 @@ __global__ void __launch_bounds__(block_threads, 4) span_kernel(const __grid_con
                   0};
   const HeldSlots<E, block_threads> held;
   held.load(p, part, static_cast<int>(threadIdx.x), block_threads);
-  held.for_each(p, part, static_cast<int>(threadIdx.x), block_threads,
-                [&](const Raw& raw, const Slot& at) { finish_slot<E, T>(p, raw, at, nullptr); });
+  finish<E, T>(p, part, held, static_cast<int>(threadIdx.x), block_threads, static_cast<const Region<T>*>(nullptr));
 }
 
 template <class E, class T>

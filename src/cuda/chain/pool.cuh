@@ -81,7 +81,8 @@ __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 4 
 #pragma unroll
   for (int i = 0; i < column; ++i) h[i] = window_of(ah, y + min(i, rows - 1), p.whole_window);
   const E* const from = static_cast<const E*>(p.span.from.data) + n * p.span.from.n + c * p.span.from.c;
-  T folded[column];
+  T result[1][column];
+  T(&folded)[column] = result[0];
   visit<Pool>(p.op, p.params.bytes, [&](const auto& op) {
 #pragma unroll
     for (T& one : folded) one = op.template start<T>();
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 4 
     for (int i = 0; i < column; ++i) folded[i] = op.result(folded[i], others * static_cast<T>(h[i].counted));
   });
   const Slot at{n, c, (z * ah.out + y) * aw.out + x, 0, rows, aw.out};
-  run_steps<T>(p.span.chain, at, nullptr, folded);
+  run_steps<T>(p.span.chain, {at}, nullptr, result);
   store_values(p.span.to.data, place_in(p.span.to, at), p.span.to.dtype, at, folded);
 }
 

@@ -116,25 +116,40 @@ __device__ inline std::int64_t place_in(const SpanView& view, const Slot& at) {
   return at.n * view.n + at.c * view.c + (view.along ? at.pixel : 0);
 }
 
-// f(x), four at a time.
-template <class T, int N, class F>
-__device__ void by_quads(T (&x)[N], F&& f) {
+// Values that a function takes and gives back in registers.
+template <class T, int count>
+struct Run {
+  T v[count];
+};
+// f(x), so many at a time.
+template <int count, class T, int M, int N, class F>
+__device__ void by_runs(T (&x)[M][N], F&& f) {
 #pragma unroll
-  for (int first = 0; first < N; first += Quad<T>::size) {
-    Quad<T> quad{};
+  for (int first = 0; first < M * N; first += count) {
+    Run<T, count> run{};
 #pragma unroll
-    for (int k = 0; k < Quad<T>::size && first + k < N; ++k) quad.v[k] = x[first + k];
-    quad = f(quad, first);
+    for (int k = 0; k < count && first + k < M * N; ++k) run.v[k] = x[(first + k) / N][(first + k) % N];
+    run = f(run, first);
 #pragma unroll
-    for (int k = 0; k < Quad<T>::size && first + k < N; ++k) x[first + k] = quad.v[k];
+    for (int k = 0; k < count && first + k < M * N; ++k) x[(first + k) / N][(first + k) % N] = run.v[k];
   }
 }
 
+// The choice of the op is shared by 8 values. Not inlined: every kernel of a file uses one copy.
+template <class T, int count>
+__device__ __noinline__ Run<T, count> apply_run(int op, const void* params, Run<T, count> x) {
+  visit<Pointwise>(op, params, [&](const auto& math) {
+#pragma unroll
+    for (T& v : x.v) v = math.apply(v);
+  });
+  return x;
+}
+
 template <class T>
-__device__ __noinline__ Quad<T> apply_pair(int op, const void* params, Quad<T> x, Quad<T> other) {
+__device__ __noinline__ Run<T, 4> apply_pair(int op, const void* params, Run<T, 4> x, Run<T, 4> other) {
   visit<Combine>(op, params, [&](const auto& math) {
 #pragma unroll
-    for (int i = 0; i < x.size; ++i) x.v[i] = math.apply(x.v[i], other.v[i]);
+    for (int i = 0; i < 4; ++i) x.v[i] = math.apply(x.v[i], other.v[i]);
   });
   return x;
 }
@@ -145,7 +160,8 @@ __device__ inline double number_of(int op, const void* params) {
 }
 
 template <class T, int N>
-__device__ void combine(const SpanStep& step, const Slot& at, T (&x)[N]) {
+__device__ void combine(const SpanStep& step, const Slot& at, T (&own)[N]) {
+  auto& x = reinterpret_cast<T(&)[1][N]>(own);
   T other[N] = {};
   if (step.data.data != nullptr && step.data.along) {
     load_values(step.data.data, place_in(step.data, at), step.data.dtype, at, other);
@@ -155,11 +171,11 @@ __device__ void combine(const SpanStep& step, const Slot& at, T (&x)[N]) {
 #pragma unroll
     for (T& v : other) v = one;
   }
-  by_quads(x, [&](const Quad<T>& quad, int first) {
-    Quad<T> with{};
+  by_runs<4>(x, [&](const Run<T, 4>& run, int first) {
+    Run<T, 4> with{};
 #pragma unroll
-    for (int k = 0; k < Quad<T>::size && first + k < N; ++k) with.v[k] = other[first + k];
-    return apply_pair(step.op, step.params.bytes, quad, with);
+    for (int k = 0; k < 4 && first + k < N; ++k) with.v[k] = other[first + k];
+    return apply_pair(step.op, step.params.bytes, run, with);
   });
 }
 
@@ -204,26 +220,32 @@ __device__ void normalise(const SpanStep& step, const Slot& at, const Region<T>*
   }
 }
 
-// The chain on elements of one channel. known: the first step's region.
-template <class T, int N>
-__device__ void run_steps(const SpanChain& chain, const Slot& at, const Region<T>* known, T (&x)[N]) {
+// The chain on slots of one channel. known: the first step's region.
+template <class T, int M, int N>
+__device__ void run_steps(const SpanChain& chain, const Slot (&at)[M], const Region<T>* known, T (&x)[M][N]) {
+  constexpr int together = M * N > 4 ? 8 : 4;
   for (int s = 0; s < chain.count; ++s) {
     const SpanStep& step = chain.steps[s];
     switch (step.kind) {
       case ChainStep::affine: {
-        const T a = static_cast<const T*>(step.data.data)[at.c], b = static_cast<const T*>(step.second)[at.c];
+        const T a = static_cast<const T*>(step.data.data)[at[0].c], b = static_cast<const T*>(step.second)[at[0].c];
 #pragma unroll
-        for (T& v : x) v = fma(a, v, b);
+        for (auto& slot : x)
+#pragma unroll
+          for (T& v : slot) v = fma(a, v, b);
         break;
       }
       case ChainStep::pointwise:
-        by_quads(x, [&](const Quad<T>& quad, int) { return apply_pointwise(step.op, step.params.bytes, quad); });
+        by_runs<together>(x,
+                          [&](const Run<T, together>& run, int) { return apply_run(step.op, step.params.bytes, run); });
         break;
       case ChainStep::combine:
-        combine(step, at, x);
+#pragma unroll
+        for (int m = 0; m < M; ++m) combine(step, at[m], x[m]);
         break;
       case ChainStep::map_space:
-        normalise(step, at, s == 0 ? known : nullptr, x);
+#pragma unroll
+        for (int m = 0; m < M; ++m) normalise(step, at[m], s == 0 ? known : nullptr, x[m]);
         break;
       default:
         break;
@@ -234,9 +256,9 @@ __device__ void run_steps(const SpanChain& chain, const Slot& at, const Region<T
 // One element, of a slot that several channels share.
 template <class T>
 __device__ __noinline__ void finish_one(const SpanParams& p, T value, const Slot& at, const Region<T>* known) {
-  T x[1] = {value};
-  run_steps(p.chain, at, known, x);
-  store(p.to.data, place_in(p.to, at), p.to.dtype, x[0]);
+  T x[1][1] = {{value}};
+  run_steps(p.chain, {at}, known, x);
+  store(p.to.data, place_in(p.to, at), p.to.dtype, x[0][0]);
 }
 
 // Which of a slot's channel and pixels element k is.
@@ -246,23 +268,28 @@ __device__ inline Slot one_of(const SpanParams& p, const Slot& at, int k) {
 }
 __device__ inline bool is_shared(const SpanParams& p, const Slot& at) { return at.pixel + at.hi > p.pixels; }
 
-// known: the region of the chain's first step, a norm; or null.
-template <class E, class T>
-__device__ void finish_slot(const SpanParams& p, const Raw& raw, const Slot& at, const Region<T>* given) {
+// Slots of one channel. known: the region of the chain's first step, a norm; or null.
+template <class E, class T, int M>
+__device__ void finish_slots(const SpanParams& p, const Raw (&raw)[M], const Slot (&at)[M], const Region<T>* known) {
   constexpr int N = slot_values<E>;
-  E e[N];
-  std::memcpy(&e, &raw, sizeof raw);
-  T x[N];
+  T x[M][N];
 #pragma unroll
-  for (int k = 0; k < N; ++k) x[k] = to_real(e[k]);
-  if (!is_shared(p, at)) {
-    run_steps(p.chain, at, given, x);
-    store_values(p.to.data, place_in(p.to, at), p.to.dtype, at, x);
-    return;
+  for (int m = 0; m < M; ++m) {
+    E e[N];
+    std::memcpy(&e, &raw[m], sizeof e);
+#pragma unroll
+    for (int k = 0; k < N; ++k) x[m][k] = to_real(e[k]);
   }
+  run_steps(p.chain, at, known, x);
+#pragma unroll
+  for (int m = 0; m < M; ++m) store_values(p.to.data, place_in(p.to, at[m]), p.to.dtype, at[m], x[m]);
+}
+template <class E, class T>
+__device__ void finish_slot(const SpanParams& p, const Raw& raw, const Slot& at, const Region<T>* known) {
+  if (!is_shared(p, at)) return finish_slots<E, T, 1>(p, {raw}, {at}, known);
 #pragma unroll 1
   for (int k = at.lo; k < at.hi; ++k)
-    finish_one(p, static_cast<T>(to_real(reinterpret_cast<const E*>(&raw)[k])), one_of(p, at, k), given);
+    finish_one(p, static_cast<T>(to_real(reinterpret_cast<const E*>(&raw)[k])), one_of(p, at, k), known);
 }
 
 // The slot whose element 0 is `pixel` pixels behind channel c's first; [lo, hi) holds something.
