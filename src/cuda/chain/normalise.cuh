@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norms over space. A region that fits into registers is loaded once: lanes of a warp, or a block, measure and
-// normalise it. Larger ones are cut into chunks of 72 KiB. Persistent blocks take items in order; item i measures chunk
+// normalise it. Larger ones are cut into chunks of 60 KiB. Persistent blocks take items in order; item i measures chunk
 // i and normalises chunk i - lag, which was loaded so little earlier that it is still in the L2 cache.
 #pragma once
 
@@ -186,7 +186,7 @@ __device__ void normalise_held(const NormaliseParams& p, std::int64_t item, bool
 
 // Several regions for each warp.
 template <class E, class T>
-__global__ void __launch_bounds__(norm_threads, norm_blocks)
+__global__ void __launch_bounds__(norm_threads, sizeof(T) == sizeof(float) ? norm_blocks : 1)
     normalise_lanes_kernel(const __grid_constant__ NormaliseParams p) {
   const std::int64_t items = p.span.images * p.regions;
   const int each = norm_threads / p.lanes;
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(norm_threads, norm_blocks)
 }
 
 template <class E, class T>
-__global__ void __launch_bounds__(norm_threads, norm_blocks)
+__global__ void __launch_bounds__(norm_threads, sizeof(T) == sizeof(float) ? norm_blocks : 1)
     normalise_block_kernel(const __grid_constant__ NormaliseParams p) {
   const std::int64_t items = p.span.images * p.regions;
   for (std::int64_t item = blockIdx.x; item < items; item += gridDim.x)
@@ -257,7 +257,7 @@ __device__ void normalise_chunk(const NormaliseParams& p, int item) {
 }
 
 template <class E, class T>
-__global__ void __launch_bounds__(norm_threads, norm_blocks)
+__global__ void __launch_bounds__(norm_threads, sizeof(T) == sizeof(float) ? norm_blocks : 1)
     normalise_chunks_kernel(const __grid_constant__ NormaliseParams p) {
   const int items = static_cast<int>(p.span.images * p.regions * p.chunks), end = p.applies ? items + p.lag : items;
   __shared__ int next;
@@ -273,7 +273,8 @@ __global__ void __launch_bounds__(norm_threads, norm_blocks)
 }
 
 template <class E, class T>
-__global__ void __launch_bounds__(block_threads, 3) span_kernel(const __grid_constant__ SpanParams p) {
+__global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 3 : 2)
+    span_kernel(const __grid_constant__ SpanParams p) {
   constexpr int N = slot_values<E>, each = block_threads * thread_slots * N;
   const std::int64_t elements = std::int64_t{p.channels} * p.pixels, chunks = (elements + N - 1 + each - 1) / each;
   const std::int64_t item = gridDim.x - 1 - blockIdx.x;  // from the end, as chain_kernel
