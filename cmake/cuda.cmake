@@ -8,9 +8,13 @@ target_sources(convt_core PRIVATE
   cuda/common/pointer.cpp
   cuda/chain/bind.cpp
   cuda/chain/prologue.cpp
+  cuda/chain/span.cpp
   cuda/schedule/candidate.cpp
   cuda/schedule/executable.cpp
+  cuda/schedule/predict.cpp
   cuda/schedule/schedule.cpp
+  cuda/sums/convolver.cpp
+  cuda/sums/engine.cpp
   cuda/simt/convolver.cpp
   cuda/simt/engine.cpp
   cuda/sm90/host/convolver.cpp
@@ -33,6 +37,10 @@ add_library(convt_kernels_any OBJECT
   cuda/chain/affine.cu
   cuda/chain/chain_f32.cu
   cuda/chain/chain_f64.cu
+  cuda/chain/normalise_double.cu
+  cuda/chain/normalise_float.cu
+  cuda/chain/pool_double.cu
+  cuda/chain/pool_float.cu
   cuda/chain/prologue.cu
   cuda/chain/regions.cu
   cuda/schedule/change.cu
@@ -40,7 +48,8 @@ add_library(convt_kernels_any OBJECT
   cuda/simt/conv_f16.cu
   cuda/simt/conv_f32.cu
   cuda/simt/conv_f64.cu
-  cuda/simt/pack.cu)
+  cuda/simt/pack.cu
+  cuda/sums/sums.cu)
 # Hopper's own instructions, which no other architecture has.
 add_library(convt_kernels_sm90 OBJECT
   cuda/sm90/kernel/conv_bf16.cu

@@ -8,6 +8,7 @@
 #include "cuda/common/pointer.hpp"
 #include "cuda/simt/engine.hpp"
 #include "cuda/sm90/host/engine.hpp"
+#include "cuda/sums/engine.hpp"
 #endif
 
 namespace convt::core {
@@ -27,8 +28,7 @@ const Backends& backends() {
   static constexpr const Engine& (*engines[])() = {
       cpu_engine,
 #ifdef CONVT_WITH_CUDA
-      cuda_sm90_engine,
-      cuda_generic_engine,
+      cuda_sums_engine, cuda_sm90_engine, cuda_generic_engine,
 #endif
       reference_engine,
   };

@@ -10,10 +10,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # From left to right. A file may include headers of its own room and of rooms to its left.
 ROOMS = ["include/convt", "src/base", "src/epilogue", "src/problem", "src/plan", "src/reference", "src/cpu",
-         "src/cuda/common", "src/cuda/chain", "src/cuda/schedule", "src/cuda/simt", "src/cuda/sm90",
+         "src/cuda/common", "src/cuda/chain", "src/cuda/schedule", "src/cuda/sums", "src/cuda/simt", "src/cuda/sm90",
          "src/backends", "src/capi"]
 # Engines: none includes another.
-ENGINES = ["src/reference", "src/cpu", "src/cuda/simt", "src/cuda/sm90"]
+ENGINES = ["src/reference", "src/cpu", "src/cuda/sums", "src/cuda/simt", "src/cuda/sm90"]
 # The parts of a room, from left to right likewise: a kernel is made of those to its left.
 PARTS = {"src/cuda/sm90": ["config", "operand", "instructions", "scheduler", "pipeline", "loader", "mainloop", "store",
                            "epilogue", "kernel", "host"]}

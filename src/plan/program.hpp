@@ -74,8 +74,10 @@ struct Program {
   bool prologue_keeps_zero() const;
 };
 
-// Takes microseconds, whatever the sizes: no data are touched.
-Program rewrite(std::shared_ptr<const Descriptor> asked);
+// Takes microseconds, whatever the sizes: no data are touched. Without `changes_kernel`, sums over channels and windows
+// stay behind the convolution: a changed kernel is in what is computed in, and 16-bit matrix units want the tensors'
+// type.
+Program rewrite(std::shared_ptr<const Descriptor> asked, bool changes_kernel = true);
 
 // a and b of an Affine step for one call, one each per channel of step.out.
 void evaluate(const Program& program, const Affine& affine, std::span<const void* const> operands, std::span<double> a,

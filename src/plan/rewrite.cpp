@@ -369,7 +369,7 @@ void add_prologue(Program& program) {
 
 }  // namespace
 
-Program rewrite(std::shared_ptr<const Descriptor> asked) {
+Program rewrite(std::shared_ptr<const Descriptor> asked, bool changes_kernel) {
   Program program;
   program.convolution = asked->convolution;
   program.conv = asked->conv;
@@ -381,7 +381,7 @@ Program rewrite(std::shared_ptr<const Descriptor> asked) {
     if (program.steps.size() > before + 2) program.notes.push_back(print(stage.op) + ": written out in simpler steps");
   }
   while (merge_neighbours(program) || drop_identities(program) || cancel_shifts(program) || delay_shifts(program) ||
-         move_reduction(program) || move_pools(program)) {
+         (changes_kernel && (move_reduction(program) || move_pools(program)))) {
   }
   settle_kept(program);
   for (const Step& step : program.steps)

@@ -26,6 +26,16 @@ std::string defect_of(const std::string& text, std::uint64_t seed, double* error
   return "";
 }
 
+// The convolution alone, which is checked too, is none of its cases.
+const std::string sums_engine = "cuda-sums";
+
+std::string engine_defect_of(const std::string& engine, const std::string& text, std::uint64_t seed) {
+  hopper_model::set_schedule({seed % 2 == 0, seed});
+  const cli::CaseReport report =
+      cli::check_case(text, seed, {.device = Device::cuda, .engine = engine == sums_engine ? "" : engine});
+  return report.engine == engine ? report.defect : "it ran on " + report.engine;
+}
+
 std::string in_mode(const std::string& shape, const std::string& mode) {
   return "conv_transpose" + shape.substr(0, 2) + " " + mode + shape.substr(2);
 }

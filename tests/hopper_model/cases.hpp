@@ -19,6 +19,9 @@ inline const std::vector<bool> both_schedules = {true, false};  // whether they 
 std::string defect_of(const std::string& text, std::uint64_t seed, double* error = nullptr,
                       const std::vector<bool>& schedules = both_schedules);
 
+// The same on another engine, by one schedule.
+std::string engine_defect_of(const std::string& engine, const std::string& text, std::uint64_t seed);
+
 inline const std::vector<std::string> modes = {"dtype=f32 precision=tf32", "dtype=f16", "dtype=bf16"};
 
 // "2d channels=8->8 ..." in one of them.

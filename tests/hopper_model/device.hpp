@@ -51,6 +51,16 @@ template <class T>
 T __ldg(const T* from) {
   return *from;
 }
+template <class T>
+T __ldcg(const T* from) {
+  return *from;
+}
+inline void __threadfence() {}
+inline int atomicAdd(int* to, int more) {
+  const int before = *to;
+  *to += more;
+  return before;
+}
 inline int atomicOr(int* to, int bits) {
   const int before = *to;
   *to |= bits;

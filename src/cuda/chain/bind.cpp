@@ -78,7 +78,7 @@ void bind_combine(const Program& program, const Step& step, const Call& call, co
   if (takes_number(step)) return;
   if (const Name* name = used_name(step)) {
     const Shape& kept = program.steps[program.kept_at(*name)].out;
-    to.dtype = asked.dtype == CONVT_F64 ? CONVT_F64 : CONVT_F32;
+    to.dtype = data.kept_type;
     to.step = broadcast(dense_strides(kept.channels, data.kept_box), kept, step.out);
     Slab inside = slab;
     for (std::size_t a = 0; a < 3; ++a) inside.box.origin[a] -= data.kept_box.origin[a];

@@ -27,6 +27,7 @@ struct StepData {
   Box conv_box{};
   const void* kept = nullptr;  // the kept value that it uses, likewise
   Box kept_box{};
+  convt_dtype kept_type = CONVT_F32;
 };
 
 // A tensor of the whole problem, in either layout; `within`: as a range of a tensor of so many channels (0: it has

@@ -24,16 +24,16 @@ __device__ inline WindowPart window_at(const PoolAxis& axis, int out, bool whole
 
 // Folded as V: sums over large windows lose digits in floats. Several rows at once, so that their loads are under way
 // together.
-template <class V, class T, class Op>
+template <class E, class V, class T, class Op>
 __device__ T pool_window_as(const Op& op, const View& from, std::int64_t base, const WindowPart (&part)[3]) {
   constexpr int rows = sizeof(V) == sizeof(float) ? 5 : 3, each = 4;
-  const std::int64_t size = sizeof(T), along_h = from.step.h * size, along_w = from.step.w * size;
+  const std::int64_t size = sizeof(E), along_h = from.step.h * size, along_w = from.step.w * size;
   const int height = part[1].end - part[1].begin, all = (part[0].end - part[0].begin) * height;
   const std::int64_t next_plane = from.step.d * size - height * along_h;  // behind a plane's last row
   V folded = op.template start<V>();
   for (int w = part[2].begin; w < part[2].end; w += each) {
     const auto* row =
-        reinterpret_cast<const char*>(static_cast<const T*>(from.data) + base + part[0].begin * from.step.d +
+        reinterpret_cast<const char*>(static_cast<const E*>(from.data) + base + part[0].begin * from.step.d +
                                       part[1].begin * from.step.h + w * from.step.w);
     int left = height;  // rows of the plane
     for (int first = 0; first < all; first += rows) {
@@ -43,7 +43,7 @@ __device__ T pool_window_as(const Op& op, const View& from, std::int64_t base, c
         const char* one = row;
 #pragma unroll
         for (int k = 0; k < each; ++k, one += along_w)
-          x[r][k] = first + r < all && w + k < part[2].end ? static_cast<V>(__ldg(reinterpret_cast<const T*>(one)))
+          x[r][k] = first + r < all && w + k < part[2].end ? static_cast<V>(to_real(*reinterpret_cast<const E*>(one)))
                                                            : op.template start<V>();
         row += along_h;
         if (--left > 0) continue;
@@ -58,14 +58,14 @@ __device__ T pool_window_as(const Op& op, const View& from, std::int64_t base, c
   }
   return static_cast<T>(op.result(folded, static_cast<V>(part[0].counted * part[1].counted * part[2].counted)));
 }
-template <class T, class Op>
+template <class E, class T, class Op>
 __device__ T pool_window(const Op& op, const View& from, std::int64_t base, const WindowPart (&part)[3]) {
   constexpr double large = 256;
   const bool doubles = part[0].counted * part[1].counted * part[2].counted > large;
-  return doubles ? pool_window_as<double, T>(op, from, base, part) : pool_window_as<T, T>(op, from, base, part);
+  return doubles ? pool_window_as<E, double, T>(op, from, base, part) : pool_window_as<E, T, T>(op, from, base, part);
 }
 
-template <class T>
+template <class E, class T>
 __device__ __noinline__ void fill_pooled(const ChainParams& p, Strip<T> strip) {
   // A thread has one pixel.
   const int pixel = static_cast<int>(threadIdx.x) & (strip.pixels() - 1), first = threadIdx.x >> strip.log_pixels;
@@ -77,7 +77,7 @@ __device__ __noinline__ void fill_pooled(const ChainParams& p, Strip<T> strip) {
   const std::int64_t base = at.n * from.step.n + strip.first_channel * from.step.c;
   visit<Pool>(p.pool.op, p.pool.params.bytes, [&](const auto& op) {
     for (int c = first; c < strip.channels; c += block_threads >> strip.log_pixels)
-      strip(c, pixel) = at.n < 0 ? T(0) : pool_window<T>(op, from, base + c * from.step.c, part);
+      strip(c, pixel) = at.n < 0 ? T(0) : pool_window<E, T>(op, from, base + c * from.step.c, part);
   });
 }
 
@@ -87,7 +87,7 @@ __device__ void fill_plain(const ChainParams& p, const Strip<T>& strip) {
     const int pixel = i & (strip.pixels() - 1), c = i >> strip.log_pixels;
     const Pixel place = strip.at[pixel];
     const std::int64_t from = offset(p.from.step, place) + (strip.first_channel + c) * p.from.step.c;
-    strip(c, pixel) = place.n < 0 ? T(0) : at<T>(p.from.data, from);
+    strip(c, pixel) = place.n < 0 ? T(0) : load<T>(p.from.data, from, p.from.dtype);
   }
 }
 
@@ -110,10 +110,14 @@ __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 3 
     if (threadIdx.x < strip.pixels())
       reinterpret_cast<Pixel*>(shared)[threadIdx.x] = pixel_at(p, (item / splits << strip.log_pixels) + threadIdx.x);
     __syncthreads();
-    if (p.pool.op >= 0)
-      fill_pooled(p, strip);
-    else
+    if (p.pool.op < 0)
       fill_plain(p, strip);
+    else if (sizeof(T) == sizeof(float) && p.from.dtype == CONVT_F16)
+      fill_pooled<convt_f16>(p, strip);
+    else if (sizeof(T) == sizeof(float) && p.from.dtype == CONVT_BF16)
+      fill_pooled<convt_bf16>(p, strip);
+    else
+      fill_pooled<T>(p, strip);
     __syncthreads();
     run_chain(p.chain, strip, p.to);
     __syncthreads();

@@ -20,7 +20,7 @@ void launch_affine(const AffineParams& params, cudaStream_t stream);
 template <class T>
 void launch_moments(const RegionParams& params, cudaStream_t stream);
 template <class T>
-void launch_folds(const RegionParams& params, cudaStream_t stream);
+void launch_folds(const RegionParams& params, convt_dtype dtype, cudaStream_t stream);
 template <class T>
 void launch_statistics(const FinishParams& params, cudaStream_t stream);
 template <class T>

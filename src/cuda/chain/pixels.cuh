@@ -185,7 +185,7 @@ bool try_launch_pixels(ChainParams p, const Launch& how) {
     return std::any_of(begin, end, [&](const ChainStep& step) { return step.kind == kind; });
   };
   const bool by_channel = p.channels > 1 && (p.from.step.c == 1 || p.to.step.c == 1);
-  if (p.pool.op >= 0 || by_channel || has(ChainStep::reduce_channels)) return false;
+  if (p.from.dtype != CONVT_F32 || p.pool.op >= 0 || by_channel || has(ChainStep::reduce_channels)) return false;
   p.strip_channels = has(ChainStep::map_channels) ? p.channels : std::min(p.channels, apart_quads * each);
   const std::int64_t pixels = std::int64_t{p.images} * p.size[0] * p.size[1] * p.size[2];
   const std::int64_t splits = (p.channels + p.strip_channels - 1) / p.strip_channels;

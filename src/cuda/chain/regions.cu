@@ -3,29 +3,15 @@
 // joined in order, in double; so are slabs, which follow each other on the stream.
 #include "cuda/chain/element.cuh"
 #include "cuda/chain/launchers.hpp"
-#include "cuda/chain/ops.cuh"
+#include "cuda/chain/moments.cuh"
+#include "cuda/chain/pool.cuh"
 
 namespace convt::core::cuda {
 namespace {
 
-constexpr unsigned all_lanes = 0xffffffffU;
 constexpr int warps = block_threads / warp_threads;
 
 __device__ int lane() { return threadIdx.x % warp_threads; }
-
-__device__ double from_lane(double own, int apart) { return __shfl_xor_sync(all_lanes, own, apart); }
-__device__ Moments from_lane(const Moments& own, int apart) {
-  return {from_lane(own.count, apart), from_lane(own.centre, apart), from_lane(own.total, apart)};
-}
-// Joined in a tree of fixed shape, for every lane.
-template <class V, class Join>
-__device__ V join_lanes(V own, Join join) {
-  for (int apart = 1; apart < warp_threads; apart *= 2) {
-    const V other = from_lane(own, apart);
-    own = (lane() & apart) == 0 ? join(own, other) : join(other, own);
-  }
-  return own;
-}
 
 __device__ std::int64_t region_count(const RegionParams& p) {
   return static_cast<std::int64_t>(p.channels) * p.size[0] * p.size[1] * p.size[2];
@@ -76,26 +62,18 @@ __global__ void __launch_bounds__(block_threads) moments_kernel(const __grid_con
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(block_threads) folds_kernel(const __grid_constant__ RegionParams p) {
+template <class E>
+__global__ void __launch_bounds__(block_threads, 4) folds_kernel(const __grid_constant__ RegionParams p) {
   const std::int64_t items = p.images * region_count(p) * p.chunks;
   for (std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warp_threads; item < items;
        item += static_cast<std::int64_t>(gridDim.x) * warps) {
-    const Chunk<T> chunk = chunk_at<T>(p, item);
+    const Chunk<E> chunk = chunk_at<E>(p, item);
     visit<Pool>(p.op, p.params.bytes, [&](const auto& op) {
-      T folded = op.template start<T>();
-      for (int i = lane(); i < chunk.count; i += warp_threads) folded = op.join(folded, chunk.data[i]);
-      const double all = join_lanes(static_cast<double>(folded), [&](double a, double b) { return op.join(a, b); });
+      const double own = fold_row(op, chunk.data, chunk.count, lane(), warp_threads, op.template start<double>());
+      const double all = join_lanes(own, [&](double a, double b) { return op.join(a, b); });
       if (lane() == 0) static_cast<double*>(p.partials)[item] = all;
     });
   }
-}
-
-__device__ Moments merge(const Moments& a, const Moments& b) {
-  if (a.count == 0) return b;
-  if (b.count == 0) return a;
-  const double count = a.count + b.count, apart = b.centre - a.centre;
-  return {count, a.centre + apart * (b.count / count), a.total + b.total + apart * apart * (a.count * b.count / count)};
 }
 
 // Where a region of the slab is among those of the whole image.
@@ -173,9 +151,13 @@ void launch_moments(const RegionParams& p, cudaStream_t stream) {
   launch(join_moments_kernel, "the kernel that joins moments", {joining_blocks(p), stream, 0}, p);
 }
 template <class T>
-void launch_folds(const RegionParams& p, cudaStream_t stream) {
+void launch_folds(const RegionParams& p, convt_dtype dtype, cudaStream_t stream) {
   const std::int64_t regions = regions_of_slab(p);
-  launch(folds_kernel<T>, "the kernel of folds", {blocks_for(regions * p.chunks, warps), stream, 0}, p);
+  const auto kernel = sizeof(T) == sizeof(double) ? folds_kernel<double>
+                      : dtype == CONVT_F16        ? folds_kernel<convt_f16>
+                      : dtype == CONVT_BF16       ? folds_kernel<convt_bf16>
+                                                  : folds_kernel<float>;
+  launch(kernel, "the kernel of folds", {blocks_for(regions * p.chunks, warps), stream, 0}, p);
   launch(join_folds_kernel, "the kernel that joins folds", {joining_blocks(p), stream, 0}, p);
 }
 template <class T>
@@ -187,10 +169,10 @@ void launch_pool_results(const FinishParams& p, cudaStream_t stream) {
   launch(pool_results_kernel<T>, "the kernel of pools' results", {blocks_for(p.count, block_threads), stream, 0}, p);
 }
 
-#define CONVT_INSTANTIATE(T)                                             \
-  template void launch_moments<T>(const RegionParams&, cudaStream_t);    \
-  template void launch_folds<T>(const RegionParams&, cudaStream_t);      \
-  template void launch_statistics<T>(const FinishParams&, cudaStream_t); \
+#define CONVT_INSTANTIATE(T)                                                     \
+  template void launch_moments<T>(const RegionParams&, cudaStream_t);            \
+  template void launch_folds<T>(const RegionParams&, convt_dtype, cudaStream_t); \
+  template void launch_statistics<T>(const FinishParams&, cudaStream_t);         \
   template void launch_pool_results<T>(const FinishParams&, cudaStream_t);
 CONVT_INSTANTIATE(float)
 CONVT_INSTANTIATE(double)

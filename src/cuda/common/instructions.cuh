@@ -16,6 +16,16 @@ __device__ void sync_some() {
   asm volatile("bar.sync %0, %1;" ::"n"(barrier), "n"(threads) : "memory");
 }
 
+// 16 bytes from global to shared memory, both at addresses that divide by 16, for the thread itself to read.
+__device__ inline void copy_16(void* shared, const void* global) {
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+      "l"(global)
+      : "memory");
+}
+// The thread's copies are there.
+__device__ inline void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
 // The next kernel of the stream may begin, if it was launched to begin early, when all blocks have said so.
 __device__ inline void let_next_begin() {
 #if __CUDA_ARCH__ >= 900

@@ -10,12 +10,15 @@
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "cuda/chain/launchers.hpp"
+#include "cuda/chain/span.hpp"
+#include "cuda/chain/span_sizes.hpp"
 #include "cuda/common/buffers.hpp"
 #include "cuda/schedule/change.hpp"
 
 namespace convt::core::cuda::schedule {
 namespace {
 
+constexpr int least_span = 16;                   // pixels: most slots have one channel
 constexpr int least_strip = 4, strips_each = 4;  // pixels; for a multiprocessor
 
 // T is what is computed in.
@@ -47,6 +50,8 @@ class GenericExecutable : public Executable {
   View source(const Frame& frame, const Spot& spot, const Stage& stage) const;
   View sink(const Frame& frame, const Spot& spot, const Stage& stage) const;
   View stored(const Frame& frame, const Flight& flight, const core::Shape& shape, const Slab& slab) const;
+  NormaliseParams bind_norm(const Frame& frame, const Flight& flight, std::size_t step) const;
+  void measure_stored(const Frame& frame, const Flight& flight, std::size_t step) const;
 
   std::shared_ptr<const Schedule> s_;
   int device_;
@@ -187,14 +192,53 @@ void GenericExecutable<T>::run_pass(Frame& frame, const Flight& flight) const {
     }
   if (plan.pass.sink == Pass::Sink::output) return;
   if (plan.pass.stores) {
-    const Slab all{flight.images, {{0, 0, 0}, plan.pass.out.space}};
+    const PassPlan& next = *(&plan + 1);
+    if (!s_->normalises(next)) measure_stored(frame, flight, plan.pass.end);
+    return;
+  }
+  finish(frame, flight);
+}
+
+// A norm of stored values, all but its span.
+template <class T>
+NormaliseParams GenericExecutable<T>::bind_norm(const Frame& frame, const Flight& flight, std::size_t number) const {
+  const Step& step = s_->program->steps[number];
+  const Schedule::StepPlaces& of = s_->steps[number];
+  NormaliseParams p;
+  p.regions = region_count(step);
+  p.elements = step.in.channels * volume(step.in.space) / p.regions;
+  std::visit(
+      [&]<class Op>(const Op& op) {
+        if constexpr (std::derived_from<Op, ops::Norm>) p.eps = op.eps;
+      },
+      std::get<Op>(step.what));
+  p.centre = frame.at(of.centre);
+  p.scale = frame.at(of.scale);
+  p.partials = frame.at(of.partials);
+  p.counters = static_cast<int*>(frame.at(of.counters));
+  p.span.images = static_cast<int>(flight.images.size());
+  return p;
+}
+
+template <class T>
+void GenericExecutable<T>::measure_stored(const Frame& frame, const Flight& flight, std::size_t number) const {
+  const core::Shape& shape = s_->program->steps[number].in;
+  const Slab all{flight.images, {{0, 0, 0}, shape.space}};
+  const View view = stored(frame, flight, shape, all);
+  if (volume(shape.space) > most_span_pixels) {
     RegionSums values;
-    const View view = stored(frame, flight, plan.pass.out, all);
     values.values = view.data;
     values.image_step = view.step.n;
     measure(frame, flight, values, all);
+    finish(frame, flight);
+    return;
   }
-  finish(frame, flight);
+  NormaliseParams p = bind_norm(frame, flight, number);
+  p.applies = false;
+  p.span.from = {view.data, view.dtype, true, view.step.n, view.step.c};
+  p.span.channels = static_cast<int>(shape.channels);
+  p.span.pixels = static_cast<int>(volume(shape.space));
+  launch_normalise<T>(p, s_->device.multiprocessors, frame.stream);
 }
 
 template <class T>
@@ -218,6 +262,7 @@ Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, std
     if (const Name* name = used_name(s_->program->steps[i])) {
       const std::size_t from = s_->program->kept_at(*name);
       data.kept = frame.at(s_->slab[static_cast<std::size_t>(s_->kept_buffer[from])]);
+      data.kept_type = s_->kept_type(from);
       data.kept_box = spot.slab(from - spot.flight.plan.pass.begin).box;
     }
     chain.steps[chain.count++] = bind_step(*s_->program, i, frame.call, data, slab);
@@ -257,9 +302,10 @@ template <class T>
 View GenericExecutable<T>::stored(const Frame& frame, const Flight& flight, const core::Shape& shape,
                                   const Slab& slab) const {
   Strides step = strides_of(CONVT_CHANNELS_FIRST, shape, s_->store_in_output ? s_->program->asked->output_within : 0);
-  if (s_->store_in_output) return view_of(frame.call.output, real, step, slab);
+  const convt_dtype dtype = flight.plan.stored;
+  if (s_->store_in_output) return view_of(frame.call.output, dtype, step, slab);
   step.n = s_->store_step;
-  return view_of(frame.at(s_->store), real, step, slab, flight.images.begin);
+  return view_of(frame.at(s_->store), dtype, step, slab, flight.images.begin);
 }
 
 // What a stage reads, from the first pixel of its result on; a pool's inputs, from the first of them on.
@@ -277,7 +323,7 @@ View GenericExecutable<T>::source(const Frame& frame, const Spot& spot, const St
     const Step& first = s_->program->steps[stage.begin];
     step = broadcast(step, first.in, first.out);
   }
-  return view_of(frame.at(s_->slab[static_cast<std::size_t>(stage.from)]), real, step, slab, slab.images.begin);
+  return view_of(frame.at(s_->slab[static_cast<std::size_t>(stage.from)]), stage.reads, step, slab, slab.images.begin);
 }
 
 template <class T>
@@ -287,7 +333,7 @@ View GenericExecutable<T>::sink(const Frame& frame, const Spot& spot, const Stag
   const Slab slab = spot.slab(level);
   if (stage.to != Stage::outside)
     return {frame.at(s_->slab[static_cast<std::size_t>(stage.to)]),
-            dense_strides(s_->channels_behind(plan, level), slab.box), real};
+            dense_strides(s_->channels_behind(plan, level), slab.box), stage.writes};
   if (plan.pass.stores) return stored(frame, spot.flight, plan.pass.out, slab);
   const Descriptor& asked = *s_->program->asked;
   return view_of(frame.call.output, asked.dtype, strides_of(asked.output_layout, asked.output, asked.output_within),
@@ -310,6 +356,13 @@ void GenericExecutable<T>::run_chain(const Frame& frame, const Spot& spot, const
   p.strip_channels = stage.mixes ? p.channels : std::min(p.channels, 32);
   p.strip_pixels = s_->strip_pixels(stage, channels);
   p.chain = bind_chain(frame, spot, stage.begin, stage.end);
+  if (&stage == &plan.stages.front() && s_->normalises(plan)) {
+    NormaliseParams norm = bind_norm(frame, spot.flight, stage.begin);
+    if (make_spans(p, norm.span)) return launch_normalise<T>(norm, s_->device.multiprocessors, frame.stream);
+    measure_stored(frame, spot.flight, stage.begin);
+  }
+  if (SpanParams spans; make_spans(p, spans) && spans.pixels >= least_span) return launch_spans<T>(spans, frame.stream);
+  if (PoolSpanParams pool; !stage.mixes && make_pool_spans(p, pool)) return launch_pool<T>(pool, frame.stream);
   std::int64_t most_blocks = std::int64_t{1} << 30;
   if (p.strip_pixels == 0) {
     p.strip_pixels = 1;
@@ -341,7 +394,7 @@ void GenericExecutable<T>::measure(const Frame& frame, const Flight& flight, con
   if (moments)
     launch_moments<T>(params, frame.stream);
   else
-    launch_folds<T>(params, frame.stream);
+    launch_folds<T>(params, flight.plan.stages.back().writes, frame.stream);
 }
 
 template <class T>

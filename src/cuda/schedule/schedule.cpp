@@ -8,6 +8,8 @@
 #include "base/division.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
+#include "cuda/chain/span.hpp"
+#include "cuda/chain/span_sizes.hpp"
 #include "epilogue/text.hpp"
 #include "plan/work.hpp"
 
@@ -16,7 +18,6 @@ namespace {
 
 constexpr double most_blocks = 1 << 30;
 constexpr double most_bytes = 1e15;
-constexpr double launch_seconds = 3e-6;              // and the gap before it
 constexpr std::int64_t strip_bytes = 40 << 10;       // of 48 KiB shared memory that any block may have
 constexpr std::int64_t all_strips_bytes = 64 << 20;  // of strips in global memory
 
@@ -41,7 +42,14 @@ class Layout {
   bool overflow_ = false;
 };
 
-std::int64_t image_count(const core::Shape& shape) { return capped_product({shape.channels, volume(shape.space)}); }
+bool has_large_windows(const Step& pool) {
+  return std::visit(
+      [&]<class T>(const T& op) {
+        if constexpr (std::derived_from<T, Pool>) return volume(windows_of(op, pool.in).size) > most_small_window;
+        return false;
+      },
+      std::get<Op>(pool.what));
+}
 
 }  // namespace
 
@@ -115,6 +123,8 @@ void Schedule::plan_stages(PassPlan& plan) const {
     }
     const bool mixes = mixes_channels(steps[i]);
     const bool full = i - stage.begin == Chain::most_steps;
+    // The kernels that fold large windows mix no channels.
+    const bool behind_pool = mixes && stage.pool != Stage::no_pool && has_large_windows(steps[stage.pool]);
     const bool behind_conv =
         stage.convolves && (keeps_conv || (mixes && pass.in.channels > convolver->mixed_channels()));
     if (is_pool(steps[i]) && stage.convolves && !keeps_conv && stage.fused == Stage::no_pool) {
@@ -125,7 +135,8 @@ void Schedule::plan_stages(PassPlan& plan) const {
         continue;
       }
     }
-    if (is_pool(steps[i]) || stage.fused != Stage::no_pool || full || behind_conv || broadcasts(*program, steps[i])) {
+    if (is_pool(steps[i]) || stage.fused != Stage::no_pool || full || behind_conv || behind_pool ||
+        broadcasts(*program, steps[i])) {
       if (!stage.is_empty()) plan.stages.push_back(stage);
       stage = {};
       stage.begin = i;
@@ -147,10 +158,38 @@ void Schedule::plan_stages(PassPlan& plan) const {
     one.to = one.keeps != Stage::no_step ? kept_buffer[one.keeps] : one.convolves && keeps_conv ? conv_buffer : next;
     next = 1 - next;
   }
+  // What pools alone see has the tensors' type, and what a chain keeps by a name of its own.
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    Stage& one = plan.stages[i];
+    one.writes = doubles ? CONVT_F64 : CONVT_F32;
+    const bool last = i + 1 == plan.stages.size();
+    const bool pooled = last ? plan.pass.sink == Pass::Sink::fold : plan.stages[i + 1].pool != Stage::no_pool;
+    if (pooled && one.to != Stage::outside && one.to < conv_buffer) one.writes = program->asked->dtype;
+    if (one.keeps != Stage::no_step) one.writes = kept_type(one.keeps);
+    one.reads = i > 0 ? plan.stages[i - 1].writes : one.writes;
+  }
+}
+
+// What softmax over space was written out with (plan/lower.cpp) keeps the digits that it is computed in.
+convt_dtype Schedule::kept_type(std::size_t step) const {
+  const char first = kept_name(program->steps[step])->text[0];
+  const bool written_out = first >= '0' && first <= '9';
+  return doubles ? CONVT_F64 : written_out ? CONVT_F32 : program->asked->dtype;
 }
 
 std::int64_t Schedule::channels_behind(const PassPlan& plan, std::size_t level) const {
   return level == 0 ? plan.pass.in.channels : program->steps[plan.pass.begin + level - 1].out.channels;
+}
+
+bool Schedule::normalises(const PassPlan& plan) const {
+  const Pass& pass = plan.pass;
+  const Stage& first = plan.stages.front();
+  const bool begins = pass.source == Pass::Source::store && pass.begin < pass.end &&
+                      needs_space(program->steps[pass.begin]) && first.pool == Stage::no_pool &&
+                      first.begin == pass.begin && first.end > first.begin;
+  // A pool that drops some pixels needs less than the image.
+  return begins && !first.mixes && plan.tiles() == 1 && plan.images >= flight &&
+         plan.box(0, plan.level_behind(first)).size == pass.in.space && volume(pass.in.space) <= most_span_pixels;
 }
 
 bool Schedule::begins_by_broadcasting(const Stage& stage) const {
@@ -179,23 +218,23 @@ void Schedule::cut_levels(PassPlan& plan) const {
 }
 
 // Of the largest boxes there are.
-std::vector<std::int64_t> Schedule::buffer_elements(const PassPlan& plan) const {
-  std::vector<std::int64_t> elements(buffers);
+std::vector<std::int64_t> Schedule::buffer_sizes(const PassPlan& plan) const {
+  std::vector<std::int64_t> sizes(buffers);
   for (const Stage& stage : plan.stages) {
     if (stage.to == Stage::outside) continue;
     const std::size_t level = plan.level_behind(stage);
-    double count = static_cast<double>(channels_behind(plan, level));
-    for (const std::int64_t size : plan.largest_box(level)) count *= static_cast<double>(size);
-    auto& to = elements[static_cast<std::size_t>(stage.to)];
-    to = std::max(to, static_cast<std::int64_t>(std::min(count, most_bytes)));
+    double bytes = static_cast<double>(channels_behind(plan, level)) * static_cast<double>(size_of(stage.writes));
+    for (const std::int64_t size : plan.largest_box(level)) bytes *= static_cast<double>(size);
+    auto& to = sizes[static_cast<std::size_t>(stage.to)];
+    to = std::max(to, static_cast<std::int64_t>(std::min(bytes, most_bytes)));
   }
-  return elements;
+  return sizes;
 }
 
 double Schedule::buffer_bytes(const PassPlan& plan) const {
-  double bytes = 0;
-  for (const std::int64_t elements : buffer_elements(plan)) bytes += static_cast<double>(elements * real);
-  return bytes;
+  double all = 0;
+  for (const std::int64_t bytes : buffer_sizes(plan)) all += static_cast<double>(bytes);
+  return all;
 }
 
 // Whether a step of the pass sees, along this axis, a value and what was folded from it: then every tile needs all of
@@ -278,12 +317,19 @@ void Schedule::choose_images(PassPlan& plan, std::int64_t most, const Setup& set
 
 double Schedule::plan_store() {
   const Descriptor& asked = *program->asked;
-  const bool plain =
-      asked.output_layout == CONVT_CHANNELS_FIRST && static_cast<std::int64_t>(size_of(asked.dtype)) == real;
-  store_in_output = plain;
+  store_in_output = asked.output_layout == CONVT_CHANNELS_FIRST;
   double kept = 0;
-  for (const PassPlan& p : passes) {
+  const convt_dtype computed = doubles ? CONVT_F64 : CONVT_F32;
+  convt_dtype stored = asked.dtype;
+  for (const PassPlan& p : passes)
+    if (p.pass.stores && volume(p.pass.out.space) > most_span_pixels) stored = computed;
+  for (PassPlan& p : passes) {
+    p.stored = stored;
+    if (p.pass.stores) store_size = std::max(store_size, static_cast<std::int64_t>(size_of(stored)));
+    store_in_output &= stored == asked.dtype;
     if (p.pass.sink == Pass::Sink::fold) {
+      stored = computed;  // from now on
+      store_size = real;
       store_in_output = false;
       store_step = std::max(store_step, p.pass.out.channels);
     }
@@ -301,7 +347,7 @@ double Schedule::plan_store() {
       kept += static_cast<double>(region_count(program->steps[p.pass.end])) * (sizeof(Moments) + 2.0 * sizeof(double));
   }
   store_in_output &= store_step != 0;
-  kept += static_cast<double>(store_step) * static_cast<double>(real);
+  kept += static_cast<double>(store_step) * static_cast<double>(store_size);
   return kept;
 }
 
@@ -311,8 +357,9 @@ void Schedule::choose_flight(double kept, const Setup& setup) {
   std::vector<PassPlan> best;
   std::int64_t best_flight = 0;
   for (const std::int64_t bytes : {setup.slab_bytes, setup.most_bytes}) {
-    flight = static_cast<std::int64_t>(passes.size() == 1 ? batch
-                                                          : std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
+    const bool free = store_in_output && bytes == setup.most_bytes;  // the output has room for all images
+    flight = static_cast<std::int64_t>(
+        passes.size() == 1 || free ? batch : std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
     if (flight == best_flight) break;
     double sum = 0;
     for (PassPlan& plan : passes) {
@@ -368,11 +415,11 @@ void Schedule::place_buffers() {
   packed = layout.add(weights, 1.0);
   scratch = layout.add(convolver->scratch_bytes(), 1.0);
   if (program->kernel_change.any()) changed = layout.add(program->kernel_count, real);
-  std::vector<std::int64_t> elements(buffers);
+  std::vector<std::int64_t> sizes(buffers);
   std::int64_t strip_elements = 0;
   for (const PassPlan& p : passes) {
-    const auto own = buffer_elements(p);
-    for (std::size_t i = 0; i < buffers; ++i) elements[i] = std::max(elements[i], capped_product({own[i], p.images}));
+    const auto own = buffer_sizes(p);
+    for (std::size_t i = 0; i < buffers; ++i) sizes[i] = std::max(sizes[i], capped_product({own[i], p.images}));
     for (const Stage& stage : p.stages) {
       const std::int64_t channels = channels_of(p, stage);
       if (!stage.convolves && strip_pixels(stage, channels) == 0) strip_elements = std::max(strip_elements, channels);
@@ -385,16 +432,19 @@ void Schedule::place_buffers() {
     of.centre = layout.add(regions, real);
     of.scale = layout.add(regions, real);
     std::int64_t partials = 0;
-    if (p.pass.stores)
-      partials = partial_count(step, {{0, flight}, {{0, 0, 0}, step.in.space}});
-    else
+    if (p.pass.stores) {
+      partials = std::max(regions * chunks_of(volume(step.in.space) * step.in.channels / region_count(step), p.stored),
+                          partial_count(step, {{0, flight}, {{0, 0, 0}, step.in.space}}));
+      of.counters = layout.add(1 + regions, sizeof(int));
+    } else {
       for (std::size_t tile = 0; tile < p.tiles(); ++tile)
         partials = std::max(partials, partial_count(step, {{0, p.images}, p.box(tile, p.pass.end - p.pass.begin)}));
+    }
     of.partials = layout.add(partials, sizeof(Moments));
   }
   if (store_step != 0 && !store_in_output)
-    store = layout.add(static_cast<double>(store_step) * static_cast<double>(flight), static_cast<double>(real));
-  for (const std::int64_t count : elements) slab.push_back(layout.add(count, real));
+    store = layout.add(static_cast<double>(store_step) * static_cast<double>(flight), static_cast<double>(store_size));
+  for (const std::int64_t bytes : sizes) slab.push_back(layout.add(bytes, 1));
   if (strip_elements != 0) {
     constexpr std::int64_t pitch = 2;  // one pixel and an odd step
     strip_blocks =
@@ -403,48 +453,6 @@ void Schedule::place_buffers() {
   }
   workspace = layout.size();
   if (layout.overflow()) rejection = "the workspace passes 10^15 bytes";
-}
-
-double Schedule::input_bytes() const {
-  return static_cast<double>(image_count(program->asked->input)) * static_cast<double>(size_of(program->asked->dtype));
-}
-
-// Once for all tiles of a slab's images, which read it from memory again.
-double Schedule::prologue_seconds(std::int64_t images) const {
-  constexpr double streamed = 0.66;
-  if (!copies_input) return 0;
-  return launch_seconds + 2 * static_cast<double>(images) * input_bytes() / (streamed * device.bandwidth);
-}
-
-// On an H200 within a factor of two: what share of the memory's rate stages reach, whose
-// values stay in the L2 cache, and what more is written and read where they do not.
-double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) const {
-  constexpr double streamed = 0.66, spilled = 0.82;
-  const Descriptor& asked = *program->asked;
-  const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
-  const auto tiles = static_cast<double>(plan.tiles()), element = static_cast<double>(size_of(asked.dtype));
-  const double elements = static_cast<double>(asked.input.count()) + static_cast<double>(asked.output.count());
-  const double in_and_out = element * elements / (batch * tiles);
-  const double stored =
-      plan.pass.stores ? static_cast<double>(image_count(plan.pass.out)) * static_cast<double>(real) / tiles : 0;
-  const double launches = static_cast<double>(plan.stages.size() + (plan.pass.sink == Pass::Sink::output ? 0 : 2));
-  const double each = buffer_bytes(plan), memory = streamed * device.bandwidth;
-  const auto stay = static_cast<double>(slab_bytes), kept_stay = stay / (static_cast<double>(flight) * tiles);
-  const Axes box = plan.largest_box(0);
-  const auto slab_seconds = [&](std::int64_t count) {
-    const auto images = static_cast<double>(count);
-    double sum = launch_seconds * launches + images * (2 * each + 3 * stored) / memory;
-    if (plan.stages.front().convolves)
-      sum += std::max(convolver->seconds(count, box, plan.pools()), images * in_and_out / memory);
-    const double over = std::max(images * each - stay, 0.0) * 2 + images * std::max(stored - kept_stay, 0.0);
-    return sum + over / (spilled * device.bandwidth);
-  };
-  const std::int64_t rest = flight % plan.images;
-  const double whole = static_cast<double>(flight / plan.images) * slab_seconds(plan.images);
-  const double before = plan.stages.front().convolves
-                            ? static_cast<double>(ceil_div(flight, plan.images)) * prologue_seconds(plan.images)
-                            : 0;
-  return tiles * (rest == 0 ? whole : whole + slab_seconds(rest)) + before;
 }
 
 std::vector<std::string> Schedule::explain() const {
@@ -462,12 +470,20 @@ std::vector<std::string> Schedule::explain() const {
     std::string line = p.stages.front().convolves ? "convolution" : "stored values";
     const bool passes_l2 = buffer_bytes(p) * static_cast<double>(p.images) > static_cast<double>(device.l2_bytes);
     for (const Stage& stage : p.stages) {
-      if (&stage != &p.stages.front()) line += passes_l2 ? " -> memory" : " -> L2";
+      if (&stage != &p.stages.front()) {
+        line += passes_l2 ? " -> memory" : " -> L2";
+        if (static_cast<std::int64_t>(size_of(stage.reads)) < real)
+          line += fmt::format(", rounded to {}", name_of(stage.reads));
+      }
       if (stage.pool != Stage::no_pool) line += " -> " + print(program->steps[stage.pool]);
       for (std::size_t i = stage.begin; i < stage.end; ++i) line += " + " + print(program->steps[i]);
     }
+    if (p.pass.sink == Pass::Sink::fold && static_cast<std::int64_t>(size_of(p.stages.back().writes)) < real)
+      line += fmt::format(", rounded to {}", name_of(p.stages.back().writes));
     line += p.pass.sink == Pass::Sink::output ? " -> output" : " -> " + print(program->steps[p.pass.end]) + " measures";
     if (p.pass.stores) line += store_in_output ? ", kept in the output" : ", kept in the workspace";
+    if (p.pass.stores && static_cast<std::int64_t>(size_of(p.stored)) < real)
+      line += fmt::format(", rounded to {}", name_of(p.stored));
     lines.push_back(line);
     if (p.tiles() > 1 || p.images < flight)
       lines.push_back(

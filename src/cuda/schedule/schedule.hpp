@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/checked.hpp"
 #include "cuda/chain/bind.hpp"
 #include "cuda/chain/prologue.hpp"
 #include "cuda/common/device.hpp"
@@ -28,6 +29,12 @@ struct Setup {
   std::int64_t slab_bytes = 0, most_bytes = 0;
 };
 
+inline constexpr double launch_seconds = 3e-6;  // and the gap before it
+
+inline std::int64_t image_count(const core::Shape& shape) {
+  return capped_product({shape.channels, volume(shape.space)});
+}
+
 using Place = std::size_t;  // in the workspace, in bytes from its beginning
 
 // One launch.
@@ -36,12 +43,13 @@ struct Stage {
   static constexpr int outside = -1;  // the pass' source or sink
 
   bool convolves = false;
-  std::size_t pool = no_pool;        // the step that it begins with
-  std::size_t fused = no_pool;       // the pool among the steps behind a convolution
-  std::size_t begin = 0, end = 0;    // steps that work pixel by pixel, a fused pool aside
-  std::size_t keeps = no_step;       // the step behind it, that keeps its result
-  bool mixes = false;                // channels
-  int from = outside, to = outside;  // slab buffers
+  std::size_t pool = no_pool;                         // the step that it begins with
+  std::size_t fused = no_pool;                        // the pool among the steps behind a convolution
+  std::size_t begin = 0, end = 0;                     // steps that work pixel by pixel, a fused pool aside
+  std::size_t keeps = no_step;                        // the step behind it, that keeps its result
+  bool mixes = false;                                 // channels
+  int from = outside, to = outside;                   // slab buffers
+  convt_dtype reads = CONVT_F32, writes = CONVT_F32;  // of them
 
   bool is_empty() const { return !convolves && pool == no_pool && begin == end; }
 };
@@ -52,6 +60,7 @@ struct PassPlan {
   Axes tile{1, 1, 1};                         // of the pass' result
   std::array<std::vector<Levels>, 3> levels;  // by axis and tile
   std::int64_t images = 1;                    // of a slab
+  convt_dtype stored = CONVT_F32;             // of what it reads from the store, or writes there
   double seconds = 0;                         // predicted, of the images that go through all passes together
 
   bool sums_slabs() const { return pass.sink != Pass::Sink::output && !pass.stores; }
@@ -72,6 +81,7 @@ struct Schedule {
   static constexpr int conv_buffer = 2, first_kept = 3;
   std::size_t buffers = first_kept;
   std::vector<int> kept_buffer;  // by step
+  convt_dtype kept_type(std::size_t step) const;
 
   std::shared_ptr<const Program> program;
   std::shared_ptr<const Convolver> convolver;
@@ -82,10 +92,12 @@ struct Schedule {
   std::int64_t flight = 1;       // images that go through all passes together
   bool store_in_output = false;  // values between passes are kept in the output
   std::int64_t store_step = 0;   // elements of one image in the store
+  std::int64_t store_size = 0;   // bytes of the largest
 
   struct StepPlaces {
-    Place lines = 0, a = 0, b = 0;                        // of an Affine
-    Place sums = 0, partials = 0, centre = 0, scale = 0;  // of a norm over space or a pool over the whole image
+    Place lines = 0, a = 0, b = 0;  // of an Affine
+    // Of a norm over space or a pool over the whole image.
+    Place sums = 0, partials = 0, centre = 0, scale = 0, counters = 0;
   };
   std::vector<StepPlaces> steps;
   // The convolution reads a dense copy of some images' inputs, which the prologue has been run on.
@@ -105,6 +117,8 @@ struct Schedule {
   bool begins_by_broadcasting(const Stage& stage) const;
   std::int64_t channels_of(const PassPlan& pass, const Stage& stage) const;  // that its first step sees
   int strip_pixels(const Stage& stage, std::int64_t channels) const;         // 0: the strip must be in global memory
+  // Whether the pass begins with a norm that is measured and applied in one launch.
+  bool normalises(const PassPlan& pass) const;
 
  private:
   double input_bytes() const;  // of the copy, of one image
@@ -114,8 +128,13 @@ struct Schedule {
   bool needs_whole(const Pass& pass, std::size_t axis) const;
   void cut_slabs(PassPlan& pass, const Setup& setup);
   void choose_images(PassPlan& pass, std::int64_t most, const Setup& setup) const;
+  // Through memory, the store and slab buffers; and elements that a stage computes.
+  struct Traffic {
+    double memory = 0, store = 0, slab = 0, elements = 0;
+  };
+  Traffic traffic_of(const PassPlan& pass, const Stage& stage) const;
   double pass_seconds(const PassPlan& pass, std::int64_t slab_bytes) const;
-  std::vector<std::int64_t> buffer_elements(const PassPlan& pass) const;  // of one image
+  std::vector<std::int64_t> buffer_sizes(const PassPlan& pass) const;  // bytes of one image
   double buffer_bytes(const PassPlan& pass) const;
   double plan_store();  // returns the bytes of one image that are kept between passes
   void choose_flight(double kept, const Setup& setup);

@@ -104,7 +104,10 @@ class Sm90Engine final : public Engine {
  public:
   std::string_view name() const override { return "cuda-sm90"; }
 
-  std::vector<Candidate> candidates(const Request& request) const override {
+  std::vector<Candidate> candidates(const Request& asked) const override {
+    Request request = asked;
+    const bool keeps_kernel = asked.program->asked->dtype != CONVT_F32 && asked.program->kernel_change.any();
+    if (keeps_kernel) request.program = std::make_shared<const Program>(rewrite(asked.program->asked, false));
     Candidate none;
     none.name = name();
     none.rejection = cuda::schedule::why_unusable(request.location);
@@ -142,6 +145,9 @@ class Sm90Engine final : public Engine {
                                    return make_convolver(request.program, device, choice);
                                  }),
                       std::back_inserter(all));
+    for (Candidate& candidate : all)
+      if (keeps_kernel && candidate.rejection.empty())
+        candidate.details.push_back("the kernel stays as it is, since a changed one would be float32");
     return all;
   }
 

@@ -321,10 +321,11 @@ bool has_program(std::span<const Step> steps, bool together) {
 
 bool takes_tensor(const Step& step) { return role_of(step) == Role::tensor; }
 
-// The chain after the convolution, up to a pool.
+// The chain after the convolution, up to a pool or a value that is kept.
 std::span<const Step> chain_of(const Program& program, const Pass& pass) {
   const auto all = std::span(program.steps).subspan(pass.begin, pass.end - pass.begin);
-  return all.first(static_cast<std::size_t>(std::ranges::find_if(all, is_pool) - all.begin()));
+  const auto ends = [](const Step& step) { return is_pool(step) || kept_name(step) != nullptr; };
+  return all.first(static_cast<std::size_t>(std::ranges::find_if(all, ends) - all.begin()));
 }
 
 namespace {
