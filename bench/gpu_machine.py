@@ -59,9 +59,9 @@ class Floor:
 
 def floor(flop, moved_bytes, mode, ceilings):
     """What no one gets below: the products that some output needs at the matrix rate, or every tensor read or written
-    once at the copy rate. Three tf32 products make one of float32's accuracy: where a third of their rate is above that
+    once at the copy rate. Three f16 products make one of float32's accuracy: where a third of their rate is above that
     of the float32 units, it is the ceiling of ieee."""
-    rate = max(ceilings["ieee"], ceilings["tf32"] / 3) if mode == "ieee" else ceilings[mode]
+    rate = max(ceilings["ieee"], ceilings["f16"] / 3) if mode == "ieee" else ceilings[mode]
     products, memory = flop / rate, moved_bytes / ceilings["copy"]
     return Floor(products, "products") if products >= memory else Floor(memory, "memory")
 

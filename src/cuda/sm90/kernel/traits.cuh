@@ -27,9 +27,9 @@ struct KernelTraits {
                                    : how == Format::f16x3 ? Format::f16
                                                           : how;
   static constexpr bool guarded = is_guarded(how, sizeof(E));
-  using Input = std::conditional_t<how == Format::tf32x3, SplitTf32,
-                                   std::conditional_t<how == Format::f16x3, SplitF16,
-                                                      std::conditional_t<guarded, Tf32AsF16, E>>>;
+  using Input =
+      std::conditional_t<how == Format::tf32x3, SplitTf32,
+                         std::conditional_t<how == Format::f16x3, SplitF16, std::conditional_t<guarded, Tf32AsF16, E>>>;
   // It may be the fallback kernel: scheduler/fallback.cuh.
   static constexpr bool lists_work = how == Format::tf32 || how == Format::tf32x3;
   using Epilogue = Program;

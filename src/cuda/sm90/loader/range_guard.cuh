@@ -108,7 +108,12 @@ requires(std::is_same_v<E, Tf32AsF16> || std::is_same_v<E, SplitF16>) struct Ran
       bool does = true;
 #pragma unroll 1
       for (int u = 0; u < units; ++u)
-        does &= does_for_lanes(small, some, (units == 8 ? 0x01010101U : units == 4 ? 0x11111111U : 0x55555555U) << u, few);
+        does &= does_for_lanes(small, some,
+                               (units == 8   ? 0x01010101U
+                                : units == 4 ? 0x11111111U
+                                             : 0x55555555U)
+                                   << u,
+                               few);
       return does;
     });
   }
@@ -173,7 +178,7 @@ __device__ void for_sample(const ConvParams& p, const F& f) {
 template <int warps>
 __device__ bool find_input_scale(const ConvParams& p) {
   auto* const greatest_of = reinterpret_cast<float*>(dynamic_shared());  // which nothing else uses yet
-  constexpr int goal = 11, most = 60;  // exponents
+  constexpr int goal = 11, most = 60;                                    // exponents
   float greatest = 0;
   bool finite = true;
   for_sample<SplitF16, warps>(p, [&](const SplitF16* x, int count, bool) {
