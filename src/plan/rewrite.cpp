@@ -284,7 +284,7 @@ bool move_one_pool(Program& program, std::size_t at) {
   }
   const auto pooled = pool_convolution(program.convolution, windows, steps[at].out.space);
   if (!pooled) return false;
-  if (affine_of(steps[0]) != nullptr && *linear_pool(op, count) * count != 1 && planned(*affine_of(steps[0])).b != 0)
+  if (affine_of(steps[0]) != nullptr && *linear_pool(op, count) != 1 / count && planned(*affine_of(steps[0])).b != 0)
     return false;
   change.factor *= *linear_pool(op, count);
   for (std::size_t axis = 0; axis < 3; ++axis) {

@@ -16,6 +16,8 @@ namespace {
 // second norm; results that are channels-last, of other sizes, and a range of a wider tensor's channels.
 const std::vector<std::string> shapes = {
     "1d channels=3->5 input=7 kernel=3 | instance_norm",
+    "1d channels=3->5 input=15357 kernel=3 | softplus | instance_norm",  // 15360 and 30720 elements are a chunk
+    "1d channels=3->5 input=30715 kernel=3 | softplus | instance_norm",
     "1d batch=3 channels=3->4 input=41 kernel=4 stride=4 | bias | group_norm(2, affine) | snake",
     "2d batch=2 channels=8->8 input=9x9 kernel=3 stride=2 | instance_norm | leaky_relu",
     "2d batch=3 channels=8->12 input=16x32 kernel=3 stride=2 padding=1 output_padding=1 | bias | silu | "

@@ -33,7 +33,8 @@ __device__ Part part_of(const NormaliseParams& p, std::int64_t item, int chunk) 
   // From the region's first element on.
   const std::int64_t first = std::int64_t{chunk} * each - lead, skipped = first < 0 ? 0 : first;
   const std::int64_t c = quotient(begin + skipped, span.pixels), base = c * span.pixels - begin;
-  const std::int64_t last = first + each < p.elements ? first + each : p.elements;
+  // Chunks are counted for the worst lead: with another, the last one may be empty.
+  const std::int64_t end = first + each < p.elements ? first + each : p.elements, last = end < skipped ? skipped : end;
   return {static_cast<int>(n),
           static_cast<int>(c),
           static_cast<int>(first - base),

@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::int64_t most_sizes = std::int64_t{1} << 29;
 constexpr double most_scratch = 16 << 20;
+constexpr std::int64_t most_lines = std::int64_t{1} << 30;
+constexpr double few_seconds = 1e-5;
 
 // Inputs that each tap meets, as segments; or why there are too many.
 std::string cut(const Convolution& c, std::size_t a, Axis& axis) {
@@ -67,6 +69,12 @@ class SumsConvolver : public Convolver {
     if (rejection.empty() && std::max<std::int64_t>(cells, taps_) > most_cells)
       rejection = "taps meet too many different parts of the input";
     if (rejection.empty() && static_cast<double>(c.in_channels) * taps_ > 0x1p30) rejection = "the kernel is too large";
+    // A block has one output channel of a few images: its products are slow, and must be few beside the input.
+    const std::int64_t batch = asked.input.batch;
+    if (rejection.empty() && product_seconds(batch) > few_seconds + input_seconds(batch))
+      rejection = "there would be many products for each input";
+    if (rejection.empty() && asked.input.space[0] * asked.input.space[1] > most_lines)
+      rejection = "there are more than 2^30 lines";
   }
 
   bool reads_ranges() const override { return true; }
@@ -74,15 +82,8 @@ class SumsConvolver : public Convolver {
   std::optional<std::size_t> pools(std::size_t, std::size_t, std::size_t) const override { return std::nullopt; }
   Blocks blocks(const Axes&) const override { return {1, 0}; }
   double seconds(std::int64_t images, const Axes&, bool) const override {
-    constexpr double streamed = 0.7, launch_seconds = 3e-6;
-    const Descriptor& asked = *program_->asked;
-    const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
-    const double bytes = static_cast<double>(asked.input.count()) * static_cast<double>(size_of(asked.dtype)) *
-                         static_cast<double>(images) / batch;
-    // A block has one channel of an image.
-    const double blocks = static_cast<double>(images) * static_cast<double>(asked.input.channels);
-    const double share = std::min(blocks / (4.0 * device_.multiprocessors), 1.0);
-    return launch_seconds + bytes / (streamed * share * device_.bandwidth);
+    constexpr double launch_seconds = 3e-6;
+    return launch_seconds + input_seconds(images) + product_seconds(images);
   }
   std::string explain(bool) const override {
     return fmt::format("the sum over space moves into the kernel: {} taps times sums of {} parts of the input", taps_,
@@ -97,10 +98,29 @@ class SumsConvolver : public Convolver {
   void convolve(const ConvJob& job) const override;
 
  private:
+  double input_seconds(std::int64_t images) const {
+    constexpr double streamed = 0.7;
+    const Descriptor& asked = *program_->asked;
+    const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
+    const double bytes = static_cast<double>(asked.input.count()) * static_cast<double>(size_of(asked.dtype)) *
+                         static_cast<double>(images) / batch;
+    // A block has one channel of an image.
+    const double blocks = static_cast<double>(images) * static_cast<double>(asked.input.channels);
+    const double share = std::min(blocks / (4.0 * device_.multiprocessors), 1.0);
+    return share > 0 ? bytes / (streamed * share * device_.bandwidth) : 0;
+  }
+  double product_seconds(std::int64_t images) const {
+    constexpr double each = 16;  // of a multiprocessor, in a clock: in double, at half of the rate of fast devices
+    const Convolution& c = program_->convolution;
+    const double products = static_cast<double>(images) * static_cast<double>(c.in_channels / c.groups) *
+                            static_cast<double>(c.out_channels) * taps_;
+    return products / (each * device_.multiprocessors * device_.clock);
+  }
   double image_bytes() const { return sizeof(double) * static_cast<double>(program_->convolution.in_channels) * taps_; }
   std::int64_t images_together() const {
-    return std::clamp<std::int64_t>(static_cast<std::int64_t>(most_scratch / image_bytes()), 1,
-                                    std::max<std::int64_t>(program_->asked->input.batch, 1));
+    const std::int64_t fit = std::min(static_cast<std::int64_t>(most_scratch / image_bytes()),
+                                      most_lines / std::max<std::int64_t>(program_->convolution.out_channels, 1));
+    return std::clamp<std::int64_t>(fit, 1, std::max<std::int64_t>(program_->asked->input.batch, 1));
   }
 
   std::shared_ptr<const Program> program_;

@@ -29,7 +29,7 @@ std::shared_ptr<const Program> reduce(const Program& asked, double& factor) {
   for (std::size_t i = 0; i < first.end; ++i) {
     const Affine* const affine = std::get_if<Affine>(&steps[i].what);
     // A sum has the shift once for each pixel.
-    if (affine == nullptr || (factor * count != 1 && planned(*affine).b != 0)) return nullptr;
+    if (affine == nullptr || (factor != 1 / count && planned(*affine).b != 0)) return nullptr;
     steps[i].in.space = steps[i].out.space = {1, 1, 1};
   }
   steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(first.end));

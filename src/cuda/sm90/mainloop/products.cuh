@@ -61,11 +61,11 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
       held.add = 1;
     };
     // Each run of split taps ends with a wait for all products. Longer ones take more registers.
-    if constexpr (Traits::split && Traits::columns <= 32) {
+    if constexpr (Traits::split && Traits::joint == 1 && Traits::columns <= 32) {
 #pragma unroll 1
       for (; run >= 8; run -= 8) multiply_some.template operator()<8>();
     }
-    if constexpr (Traits::split && (Traits::joint == 1 || Traits::columns <= 32)) {
+    if constexpr (Traits::split && Traits::joint == 1) {
 #pragma unroll 1
       for (; run >= 4; run -= 4) multiply_some.template operator()<4>();
     }

@@ -49,13 +49,15 @@ __device__ void add_few(float (&few)[count], float (&sums)[count]) {
 }
 
 // The products of `count` taps, complete on return: nothing is in flight around a loop, where the compiler could not
-// tell which sums are. They come in groups of at most two taps and one row tile. Two sets of few sums take turns, if
+// tell which sums are. They come in groups of one or two taps and one row tile. Two sets of few sums take turns, if
 // there are registers for them.
 template <class Traits, int steps, int count, class Taps, int m_tiles = Traits::m_tiles>
 __device__ void multiply_split_taps(const ConvParams& p, const Operand& inputs, const Operand& weights,
                                     const int (&offset)[m_tiles], Taps& taps, int& tile,
                                     float (&sums)[m_tiles][Traits::across / 2]) {
-  constexpr int step_units = step_bytes / 16, at_once = count < 2 ? count : 2, groups = count / at_once * m_tiles;
+  // At most two steps of high parts: each truncates what the steps before it summed.
+  constexpr int step_units = step_bytes / 16, at_once = count < 2 || steps == 2 ? 1 : 2,
+                groups = count / at_once * m_tiles;
   constexpr int sets = split_sets(Traits::config, Traits::columns);
   const int low = p.row_bytes / 32;  // from a high part to its low part, in units of 16 bytes
   int tap_offset[count];
