@@ -84,6 +84,8 @@ const std::vector<std::pair<std::string, Rescale>>& all_rescalings() {
          l.scale_kernel([&](auto, auto, auto t) { return by[t]; });
        }},
       {"images 1, 2^-20", [](L l) { l.scale_input([](auto n, auto, auto) { return n % 2 == 1 ? 0x1p-20F : 1; }); }},
+      {"images 2^60, 2^-100",
+       [](L l) { l.scale_input([](auto n, auto, auto) { return n % 2 == 1 ? 0x1p-100F : 0x1p60F; }); }},
       {"right half 2^-16", [](L l) { l.scale_columns([&](auto w) { return 2 * w >= l.width ? 0x1p-16F : 1; }); }},
       {"right quarter 2^-30",
        [](L l) { l.scale_columns([&](auto w) { return 4 * w >= 3 * l.width ? 0x1p-30F : 1; }); }},

@@ -61,7 +61,7 @@ enum class Scheduler : int {
 enum class Warps : int {
   balanced,
   k_heavy,  // many chunks of input channels to load
-  wide,     // consumers have accumulators twice, for split operands: mainloop/products.cuh
+  wide,     // consumers have accumulators twice, for split operands: mainloop/split.cuh
 };
 
 // A structural type, so that it is a template argument.
@@ -94,11 +94,8 @@ struct Config {
   // Whether consumers keep the offsets of their outputs in shared memory.
   CONVT_FN constexpr bool keeps_offsets() const { return store != Store::strip && store != Store::staged; }
 
-  // One phase by direct stores; two phases by direct stores with all consumers.
+  // One phase by direct stores.
   CONVT_FN constexpr bool is_single() const { return phases == Phases::one && store == Store::direct; }
-  CONVT_FN constexpr bool is_paired() const {
-    return phases == Phases::two && store == Store::direct && warps == Warps::balanced;
-  }
   // Two phases, with less room in registers than pairs that are stored directly.
   CONVT_FN constexpr bool is_crowded() const { return store == Store::quads || store == Store::rows; }
 };

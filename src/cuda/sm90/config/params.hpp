@@ -106,7 +106,7 @@ inline constexpr unsigned char recompute_all = 2;  // a flag: every work tile mu
 // Header of a block's list of work tiles: the number of tiles listed for all blocks, or -1 if nothing is listed; the
 // number of this block's; the first partial of its first tile; the number of its partials.
 inline constexpr int list_header = 4;
-// What the fallback kernel (tf32) recomputes after the first kernel (tf32-as-f16).
+// What the fallback kernel (tf32, tf32x3) recomputes after the first kernel (tf32-as-f16, f16x3).
 struct Fallback {
   TileAssignment first;  // its flags are null if there was no first kernel
   int* list = nullptr;   // [block][pitch]: work tiles by number

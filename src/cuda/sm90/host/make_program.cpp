@@ -80,7 +80,7 @@ bool can_be_wide(const RegisterProgram::Step& step) {
   return near && traits_of(code).unrolled;
 }
 
-// Divides the steps into passes; false if they cannot be. Light steps between others run with them. So do all steps
+// Divides the steps into passes; false if they cannot be. Wide steps between others run with them. So do all steps
 // that a kept value passes by, and those after a reduction, as only a few accumulators are left.
 bool set_passes(RegisterProgram& program) {
   int keep = program.count, last_use = -1, one = program.count, tensors = 0;

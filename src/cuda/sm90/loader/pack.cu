@@ -94,7 +94,7 @@ __device__ inline SplitF16 scaled(SplitF16 weight, float scale) { return {weight
 // The scale that all filters can have, or 0 if it is out of range. All threads of a block call it.
 __device__ inline float least_scale(const PackParams& p) {
   constexpr int warps = block_threads / warp_threads;
-  constexpr float most = 0x1p54F;
+  constexpr float least = 0x1p-54F, most = 0x1p23F;  // a smaller scale would make zeros of small normal numbers
   __shared__ float greatest_of[warps];
   float undo = 0;
   for (int filter = threadIdx.x; filter < p.out_channels; filter += block_threads)
@@ -104,7 +104,7 @@ __device__ inline float least_scale(const PackParams& p) {
   __syncthreads();
   for (const float other : greatest_of) undo = fmaxf(undo, other);
   if (blockIdx.x == 0 && threadIdx.x == 0) *p.undo = undo;
-  return undo <= most && undo >= 1 / most ? 1 / undo : 0;
+  return undo <= most && undo >= least ? 1 / undo : 0;
 }
 
 // 16 bytes of a row. Of split weights, low: of the low parts.

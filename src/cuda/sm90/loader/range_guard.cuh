@@ -3,7 +3,7 @@
 // 11 significant bits, and tensor cores multiply f16 twice as fast.
 //
 // They differ in range. From 2^-14 to 65504 a float rounds to the same number in both (ties aside); a smaller one is
-// off by at most 2^-25. Packing scales filters and checks their weights. Here producers check the inputs that they
+// off by at most 2^-25. Packing scales weights and checks them. Here producers check the inputs that they
 // load: if one is too large, or many neighbours of one channel are too small, they set the flag of their block. The
 // fallback kernel (tf32, tf32x3) recomputes the work tiles of flagged blocks (scheduler/fallback.cuh).
 //
@@ -178,7 +178,8 @@ __device__ void for_sample(const ConvParams& p, const F& f) {
 template <int warps>
 __device__ bool find_input_scale(const ConvParams& p) {
   auto* const greatest_of = reinterpret_cast<float*>(dynamic_shared());  // which nothing else uses yet
-  constexpr int goal = 11, most = 60;                                    // exponents
+  // Exponents. A scale below 2^-23 would make zeros of small normal numbers, which the guard must see.
+  constexpr int goal = 11, least = -60, most = goal + 23;
   float greatest = 0;
   bool finite = true;
   for_sample<SplitF16, warps>(p, [&](const SplitF16* x, int count, bool) {
@@ -194,7 +195,7 @@ __device__ bool find_input_scale(const ConvParams& p) {
 #pragma unroll 1
   for (int i = 0; i < warps; ++i) greatest = fmaxf(greatest, greatest_of[i]);
   const int exponent = greatest == 0 ? 0 : static_cast<int>(__float_as_uint(greatest) >> 23) - 127;
-  if (!finite || exponent < -most || exponent > most) return false;
+  if (!finite || exponent < least || exponent > most) return false;
   if (threadIdx.x == 0)
     split_scales() = {__uint_as_float(static_cast<unsigned>(127 + goal - exponent) << 23),
                       __uint_as_float(static_cast<unsigned>(127 - goal + exponent) << 23)};

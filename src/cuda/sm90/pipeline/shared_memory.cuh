@@ -11,7 +11,7 @@ namespace convt::core::cuda::sm90 {
 template <class Traits>
 __device__ bool has_nonfinite_weights(const ConvParams& p) {
   wait_for_kernel_before();
-  // With tf32-as-f16 the fallback kernel handles such weights. But ptxas must not know: it would move zeros among
+  // Where there is a range guard, the fallback kernel handles such weights. But ptxas must not know: it would move zeros among
   // products (C7515).
   return Traits::guarded ? p.nonfinite.loads < 0 : any_flag(p.nonfinite);
 }
