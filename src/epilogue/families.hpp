@@ -3,7 +3,8 @@
 //   - fields(): a tuple of field_of<Op>("name", &Op::member) in the order of positional arguments;
 //   - about, torch, examples: one line each of help, the same in PyTorch, and uses of it (used by tests too);
 //   - the math its family asks for, as templates over a value type V (see value.hpp);
-//   - unrolled, true if engines may have its math in their code for many values at once: it is short, or in many chains;
+//   - unrolled, true if engines may have its math in their code for many values at once: it is short, or in many
+//   chains;
 //   - complaint(), if some values of its parameters do not go together: the rule they break, or nothing.
 // Engines and the reference know families only; no code switches on an op.
 //

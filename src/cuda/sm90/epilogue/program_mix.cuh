@@ -122,8 +122,8 @@ __device__ void map_values(const Op& op, const RowStatistics<parts>& rows, float
   }
 }
 
-// A mixing step on all accumulators. Of ops that are not unrolled, only the statistics that all threads share. kept: may
-// be in memory.
+// A mixing step on all accumulators. Of ops that are not unrolled, only the statistics that all threads share. kept:
+// may be in memory.
 template <class E, class Values, int parts, int count>
 __device__ void mix_wide(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[parts][count],
                          RowStatistics<parts>& kept) {

@@ -11,8 +11,8 @@ namespace convt::core::cuda::sm90 {
 template <class Traits>
 __device__ bool has_nonfinite_weights(const ConvParams& p) {
   wait_for_kernel_before();
-  // Where there is a range guard, the fallback kernel handles such weights. But ptxas must not know: it would move zeros among
-  // products (C7515).
+  // Where there is a range guard, the fallback kernel handles such weights. But ptxas must not know: it would move
+  // zeros among products (C7515).
   return Traits::guarded ? p.nonfinite.loads < 0 : any_flag(p.nonfinite);
 }
 

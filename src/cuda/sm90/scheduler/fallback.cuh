@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work tiles that the fallback kernel (tf32, tf32x3) recomputes: those of blocks whose inputs were beyond f16's range,
-// mostly none.
+// The work tiles that the fallback kernel (tf32, tf32x3) recomputes: those of blocks whose inputs were beyond f16's
+// range, mostly none.
 //
 // The two kernels have different tiles. Each block marks the work tiles of this launch that overlap tiles of flagged
 // blocks, in shared memory that nothing else uses yet, and lists its own among them.
