@@ -40,7 +40,8 @@ class HopperModelIeee : public ::testing::TestWithParam<std::string> {};
 TEST_P(HopperModelIeee, AgreesWithTheReference) {
   const std::string text = in_mode(GetParam(), "dtype=f32");
   std::vector<std::string> tiles = halved_ways(tiles_of(text));
-  tiles.resize(std::min<std::size_t>(tiles.size(), 1));
+  // A fold's tile is none of the convolution alone, which is checked too.
+  tiles.resize(text.find("_pool") == std::string::npos ? std::min<std::size_t>(tiles.size(), 1) : 0);
   tiles.push_back("");
   for (const std::string& tile : tiles) {
     const WithVariable forced("CONVT_TILE", tile);
