@@ -146,9 +146,9 @@ TEST_F(CpuParallel, SameBitsOnThreadsOfTheCaller) {
     const Case made_for_four(text);
     const auto expected = made_for_four.run();
     ASSERT_FALSE(expected.empty()) << convt_last_error();
-    for (const std::size_t called : {8, 1, 0}) {
+    for (const std::size_t called : {8U, 1U, 0U}) {
       Lender lender{called};
-      for (const std::size_t threads : {0, 1, 2, 3, 9}) {
+      for (const std::size_t threads : {0U, 1U, 2U, 3U, 9U}) {
         const convt_thread_pool pool = lender.pool(threads);
         EXPECT_EQ(made_for_four.run(&pool), expected) << threads << " threads, " << called << " called: " << text;
       }

@@ -58,7 +58,9 @@ void size_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const int line = tile.config == configs::quads ? 2 * duplicated_line(tile.halo[2]) : tile.halo[2];
   const int rows = tile.run ? static_cast<int>(run_rows(g, tile)) : tile.halo[0] * tile.halo[1] * line;
   tile.halo_stage_bytes = round_up(rows * g.row_bytes, 1024);
-  const int fit = (left - least_stages * streamed * weights) / tile.halo_stage_bytes;
+  const auto fit_beside = [&](int stage) { return (left - least_stages * stage * weights) / tile.halo_stage_bytes; };
+  if (g.splits() && streamed > 1 && fit_beside(streamed) < 2) streamed /= 2;
+  const int fit = fit_beside(streamed);
   // With one phase, a chunk is released when the next one comes: a few stages suffice.
   const bool one_phase = volume({g.taps[0].stride, g.taps[1].stride, g.taps[2].stride}) == 1;
   tile.halo_stages = std::min({fit, one_phase ? halo_tiles + 1 : halo_tiles * g.chunks, most_halo_stages});
