@@ -260,7 +260,7 @@ double worst_region(const std::string& layer, const std::string& rescaling, std:
   double worst = 0;
   for (std::size_t i = 0; i < errors.size(); ++i) {
     const double most =
-        ieee ? 6e-7 * results[i] + (chain ? 5e-6 : 3e-8) * all_sizes[i] : 2 * allowed[i] + own_error * all_sizes[i];
+        ieee ? 2e-7 * results[i] + (chain ? 5e-6 : 3e-8) * all_sizes[i] : 2 * allowed[i] + own_error * all_sizes[i];
     if (errors[i] > 0 || std::isnan(errors[i])) worst = std::max(worst, most > 0 ? errors[i] / most : INFINITY);
     if (std::isnan(errors[i])) return INFINITY;
   }
