@@ -143,6 +143,9 @@ TEST(Plan, DescribesItsTensors) {
   EXPECT_EQ(convt_plan_products(p.plan, &needed, &scattered), CONVT_OK);
   EXPECT_EQ(needed, 2.0 * 2 * 3 * 4 * 5 * 9);
   EXPECT_EQ(scattered, needed);
+  double seconds = 0;
+  EXPECT_EQ(convt_plan_predicted_seconds(p.plan, &seconds), CONVT_OK);
+  EXPECT_GT(seconds, 0);
 }
 
 TEST(Plan, StructAndTextAgree) {
@@ -293,6 +296,7 @@ TEST(Plan, NullPlans) {
   EXPECT_EQ(convt_plan_operand_count(nullptr), 0U);
   EXPECT_EQ(convt_plan_workspace_size(nullptr, &bytes), CONVT_INVALID_ARGUMENT);
   EXPECT_EQ(convt_plan_products(nullptr, &number, &number), CONVT_INVALID_ARGUMENT);
+  EXPECT_EQ(convt_plan_predicted_seconds(nullptr, &number), CONVT_INVALID_ARGUMENT);
   EXPECT_EQ(convt_plan_pack_kernel(nullptr, &number, nullptr), CONVT_INVALID_ARGUMENT);
   EXPECT_EQ(convt_plan_execute(nullptr, nullptr), CONVT_INVALID_ARGUMENT);
   EXPECT_EQ(convt_plan_text(nullptr), nullptr);
@@ -303,6 +307,7 @@ TEST(Plan, NullPlans) {
   EXPECT_EQ(convt_plan_input_info(p.plan, nullptr), CONVT_INVALID_ARGUMENT);
   EXPECT_EQ(convt_plan_workspace_size(p.plan, nullptr), CONVT_INVALID_ARGUMENT);
   EXPECT_EQ(convt_plan_products(p.plan, &number, nullptr), CONVT_INVALID_ARGUMENT);
+  EXPECT_EQ(convt_plan_predicted_seconds(p.plan, nullptr), CONVT_INVALID_ARGUMENT);
   convt_plan* none = nullptr;
   EXPECT_EQ(convt_plan_create_from_text(&none, nullptr, nullptr), CONVT_INVALID_ARGUMENT);
 }

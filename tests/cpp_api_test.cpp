@@ -174,6 +174,7 @@ TEST(CppApiPlan, ExplainEngineAndProducts) {
   // A scatter forms 5 inputs * 4 taps * 2 * 3; padding crops the two products that reach one output at each end.
   EXPECT_EQ(plan.products().scattered, 5 * 4 * 2 * 3);
   EXPECT_EQ(plan.products().needed, (5 * 4 - 2) * 2 * 3);
+  EXPECT_GT(plan.predicted_seconds(), 0);
 }
 
 // ---------------------------------------------------------------- what a plan computes

@@ -211,6 +211,13 @@ class Plan {
     return products;
   }
 
+  // Of one execution, by the engine's cost model.
+  double predicted_seconds() const {
+    double seconds = 0;
+    detail::check(convt_plan_predicted_seconds(get(), &seconds));
+    return seconds;
+  }
+
   // For calls into the C ABI; the plan stays the owner.
   convt_plan* get() const noexcept { return plan_.get(); }
 

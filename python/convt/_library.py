@@ -182,6 +182,7 @@ def _load(path: Path) -> c.CDLL:
         ("convt_plan_explain", text, [plan]),
         ("convt_plan_engine", text, [plan]),
         ("convt_plan_products", c.c_int, [plan, c.POINTER(c.c_double), c.POINTER(c.c_double)]),
+        ("convt_plan_predicted_seconds", c.c_int, [plan, c.POINTER(c.c_double)]),
         ("convt_op_count", size, []),
         ("convt_op_describe", c.c_int, [size, c.POINTER(_OpDescription)]),
         ("convt_named_problem_count", size, []),

@@ -112,6 +112,12 @@ class Plan:
         check(lib.convt_plan_products(self._native.pointer, c.byref(needed), c.byref(scattered)))
         return needed.value, scattered.value
 
+    def predicted_seconds(self) -> float:
+        """The time of one run, as the engine's cost model predicts it: the number by which the plan was chosen."""
+        seconds = c.c_double()
+        check(lib.convt_plan_predicted_seconds(self._native.pointer, c.byref(seconds)))
+        return seconds.value
+
     def pack(self, weight: Any, *, stream: int = 0) -> None:
         """Keeps a copy of a weight that does not change, arranged as the engine reads it; run() then needs none.
 

@@ -291,4 +291,11 @@ convt_status convt_plan_products(const convt_plan* plan, double* needed, double*
   });
 }
 
+convt_status convt_plan_predicted_seconds(const convt_plan* plan, double* seconds) {
+  return guard([&] {
+    const double predicted = capi::not_null("plan", plan).plan.predicted_seconds();
+    capi::not_null("seconds", seconds) = predicted;
+  });
+}
+
 }  // extern "C"

@@ -62,6 +62,7 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
     choice_ = best.name;
     details_ = std::move(best.details);
     workspace_ = best.workspace;
+    seconds_ = best.seconds;
     executable_ = best.build();
     return;
   }

@@ -37,6 +37,7 @@ class Plan {
   const Location& location() const { return location_; }
   const std::string& engine() const { return engine_; }
   const std::string& choice() const { return choice_; }
+  double predicted_seconds() const { return seconds_; }  // of the choice
   std::size_t workspace_size() const { return workspace_; }
   struct Verdict {
     std::string candidate, reason;  // reason: "" when it accepted
@@ -57,6 +58,7 @@ class Plan {
   Locate locate_;
   std::string engine_, choice_;
   std::size_t workspace_ = 0;
+  double seconds_ = 0;
   std::vector<Verdict> verdicts_;
   std::vector<std::string> details_;
   std::unique_ptr<Executable> executable_;

@@ -94,7 +94,7 @@ def decide(walked: Walk, chain: Chain, text: str, options: Options) -> Decision:
     if options.take == "measure":
         return _measured(layer)
     if layer.device.type == "cuda":
-        return _on_gpu(layer, plan.engine)
+        return _on_gpu(layer, plan)
     return _on_cpu(layer, plan.engine)
 
 
@@ -192,27 +192,33 @@ def _on_cpu(layer: Layer, engine: str) -> Decision:
 
 # ---- GPUs: what the Hopper engine runs fast
 
-_FAST_OPS = ("bias", "relu", "gelu", "batch_norm")
+# The most that PyTorch's convolutions reach there, by precision, at stride 1 and at others, in multiply-adds a second; and
+# the rate of a copy, in bytes (docs/python-measurements.md).
+_RATES = {"ieee": (22e12, 6e12), "tf32": (115e12, 65e12), "16 bits": (260e12, 100e12)}
+_COPY = 4.2e12
+_CACHED = 30e6  # tensors of up to so many bytes are still in the cache when they are read again
+# What the prediction may be off by where nothing is lost yet.
+_MARGIN = 1.15
 
 
-def _is_fast(op: _chain.Op) -> bool:
-    if op.name in _FAST_OPS:
-        return True
-    if op.name == "layer_norm":
-        return bool(op.parameters["channels"])
-    if op.name in ("add", "mul"):
-        return isinstance(op.parameters["other"], (int, float))
-    return op.name in ("max_pool", "avg_pool") and op.parameters["size"] in (2, 3) and not (
-        op.parameters["stride"] or op.parameters["padding"])
+def _seconds_by_inductor(layer: Layer, plan: Plan) -> float:
+    """By PyTorch's convolution at its best, and one pass over its result for all that sees one element each."""
+    call, element = layer.parsed, layer.dtype.itemsize
+    precision = "16 bits" if element == 2 else "tf32" if "precision=tf32" in layer.text else "ieee"
+    rate = _RATES[precision][0 if set(call.stride) == {1} else 1]
+    convolved = element * math.prod(_chain.output_shape(dataclasses.replace(call, chain=()), layer.input, layer.weight))
+    products, bytes_moved = plan.products()[0], element * math.prod(layer.input) + convolved
+    seconds = max(products / rate, bytes_moved / _COPY)
+    if call.chain:
+        copy = _COPY * (2 if convolved <= _CACHED else 1)
+        passes = sum(op.name in _PASSES or op.name in _MOVED for op in call.chain)
+        seconds += (convolved * max(1, passes) + plan.output.bytes + sum(operand.bytes for operand in plan.operands)) / copy
+    return seconds
 
 
-def _on_gpu(layer: Layer, engine: str) -> Decision:
-    if engine != "cuda-sm90":
-        return Decision(False, f"only the engine {engine} takes it")
-    slow = [op.name for op in layer.parsed.chain if not _is_fast(op)]
-    # The chain of conv-transpose3d-max-max-sum may end with a sum.
-    if slow and not (slow == ["sum"] and layer.parsed.chain[-1].name == "sum" and len(layer.input) == 5):
-        return Decision(False, f"{slow[0]} is slow on a GPU today")
+def _on_gpu(layer: Layer, plan: Plan) -> Decision:
+    if plan.engine not in ("cuda-sm90", "cuda-sums"):
+        return Decision(False, f"only the engine {plan.engine} takes it")
     dims = len(layer.input) - 2
     call = layer.parsed
     moderate = (
@@ -223,6 +229,9 @@ def _on_gpu(layer: Layer, engine: str) -> Decision:
         return Decision(False, "such layers are slow on a GPU today: channels, kernel, stride or groups")
     if layer.positions * layer.weights < 2e9:
         return Decision(False, "too small for a GPU")
+    ours, theirs = plan.predicted_seconds(), _seconds_by_inductor(layer, plan)
+    if ours * _MARGIN > theirs:
+        return Decision(False, f"predicted: {ours * 1e6:.0f} us, and {theirs * 1e6:.0f} us by PyTorch at its best")
     return Decision(True)
 
 
