@@ -6,6 +6,7 @@ target_sources(convt_core PRIVATE
   cuda/common/device.cpp
   cuda/common/error.cpp
   cuda/common/pointer.cpp
+  cuda/common/recording.cpp
   cuda/chain/bind.cpp
   cuda/chain/prologue.cpp
   cuda/chain/span.cpp

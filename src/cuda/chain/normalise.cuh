@@ -309,9 +309,8 @@ inline constexpr std::size_t norm_shared = std::size_t{chunk_slots} * span_bytes
 
 inline void launch_norm(void (*kernel)(NormaliseParams), const char* name, std::int64_t blocks,
                         const NormaliseParams& p, cudaStream_t stream) {
-  // The same value for every launch: other threads launch this kernel too, and each context has its own attribute.
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(norm_shared)), name);
-  launch(kernel, name, {blocks_for(blocks, 1), stream, norm_shared}, p, norm_threads);
+  launch(kernel, name, {blocks_for(blocks, 1), stream, norm_shared, false, static_cast<int>(norm_shared)}, p,
+         norm_threads);
 }
 
 template <class E, class T>
@@ -330,7 +329,7 @@ void launch_normalise_of(NormaliseParams p, int multiprocessors, cudaStream_t st
     launch_norm(normalise_block_kernel<E, T>, "the kernel of norms of planes", items, p, stream);
   } else {
     p.lag = static_cast<int>(p.chunks + resident);
-    check(cudaMemsetAsync(p.counters, 0, static_cast<std::size_t>(1 + items) * sizeof(int), stream), "cudaMemsetAsync");
+    clear(p.counters, static_cast<std::size_t>(1 + items) * sizeof(int), stream);
     launch_norm(normalise_chunks_kernel<E, T>, "the kernel of norms of chunks", std::min(items * p.chunks, resident), p,
                 stream);
   }

@@ -6,11 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/common/block.hpp"
 #include "cuda/common/error.hpp"
 
 namespace convt::core::cuda {
+
+// Of a kernel's parameters: CUDA 12.1 and later.
+inline constexpr std::size_t most_param_bytes = 32764;
 
 struct Launch {
   unsigned grid = 1;
@@ -20,24 +24,52 @@ struct Launch {
   // (let_next_begin()). It waits itself for what it needs of that one, and always before it ends, so that whoever waits
   // for it waits for both. What came before both has ended: the first of such a row of kernels does not begin early.
   bool early = false;
+  // Bytes of dynamic shared memory that the kernel is allowed, if that is more than 48 KiB. Other threads launch the
+  // kernel too: the same value for all launches.
+  int shared_limit = 0;
 };
 
+// Work for a stream, whatever its parameters are.
+struct StreamWork {
+  using Enqueue = void (*)(const StreamWork& work, const void* params);
+  Enqueue enqueue = nullptr;
+  void (*kernel)() = nullptr;
+  const char* name = nullptr;
+  Launch how;
+  unsigned threads = 1;
+};
+
+// Enqueues it; or keeps it, while the calling thread records (cuda/common/recording.hpp).
+void submit(const StreamWork& work, const void* params, std::size_t bytes);
+
 template <class Params>
-void launch(void (*kernel)(Params), const char* name, const Launch& how, const Params& params,
-            unsigned threads = block_threads) {
-  static_assert(sizeof(Params) <= 32764);  // CUDA 12.1 and later
+void enqueue_kernel(const StreamWork& work, const void* params) {
+  auto* const kernel = reinterpret_cast<void (*)(Params)>(work.kernel);
+  // Each context has its own attribute.
+  if (work.how.shared_limit != 0)
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, work.how.shared_limit), work.name);
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(how.grid);
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = how.shared;
-  config.stream = how.stream;
+  config.gridDim = dim3(work.how.grid);
+  config.blockDim = dim3(work.threads);
+  config.dynamicSmemBytes = work.how.shared;
+  config.stream = work.how.stream;
   config.attrs = &early;
-  config.numAttrs = how.early ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, kernel, params), name);
+  config.numAttrs = work.how.early ? 1 : 0;
+  check(cudaLaunchKernelEx(&config, kernel, *static_cast<const Params*>(params)), work.name);
 }
+
+template <class Params>
+void launch(void (*kernel)(Params), const char* name, const Launch& how, const Params& params,
+            unsigned threads = block_threads) {
+  static_assert(sizeof(Params) <= most_param_bytes && std::is_trivially_copyable_v<Params>);
+  submit({enqueue_kernel<Params>, reinterpret_cast<void (*)()>(kernel), name, how, threads}, &params, sizeof(Params));
+}
+
+// Zeros.
+void clear(void* data, std::size_t bytes, cudaStream_t stream);
 
 // Blocks for `count` items, `each` per block, at most `most`: kernels that may get fewer loop.
 inline unsigned blocks_for(std::int64_t count, std::int64_t each, std::int64_t most = std::int64_t{1} << 30) {

@@ -4,7 +4,10 @@
 #include "cuda/schedule/executable.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "base/division.hpp"
 #include "base/dtype.hpp"
@@ -13,6 +16,7 @@
 #include "cuda/chain/span.hpp"
 #include "cuda/chain/span_sizes.hpp"
 #include "cuda/common/buffers.hpp"
+#include "cuda/common/recording.hpp"
 #include "cuda/schedule/change.hpp"
 
 namespace convt::core::cuda::schedule {
@@ -20,6 +24,15 @@ namespace {
 
 constexpr int least_span = 16;                   // pixels: most slots have one channel
 constexpr int least_strip = 4, strips_each = 4;  // pixels; for a multiprocessor
+
+// The addresses of a call.
+struct Memory {
+  enum Index : std::size_t { input, kernel, output, workspace, packed, operands };
+  std::array<std::uintptr_t, most_addresses> of{};
+  std::size_t count = operands;
+};
+std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+void* pointer_to(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 // T is what is computed in.
 template <class T>
@@ -37,6 +50,8 @@ class GenericExecutable : public Executable {
 
   static constexpr convt_dtype real = sizeof(T) == sizeof(double) ? CONVT_F64 : CONVT_F32;
 
+  // All of a call's work.
+  void enqueue(const Call& call, void* workspace, const void* packed, cudaStream_t stream) const;
   void pack(const void* kernel, void* changed, void* packed, cudaStream_t stream, bool early) const;
   void prepare(Frame& frame) const;
   void run_pass(Frame& frame, const Flight& flight) const;
@@ -56,6 +71,7 @@ class GenericExecutable : public Executable {
   std::shared_ptr<const Schedule> s_;
   int device_;
   DeviceMemory packed_;
+  mutable Recordings recordings_;
 };
 
 template <class T>
@@ -135,7 +151,34 @@ void GenericExecutable<T>::execute(const Call& call) const {
   auto* const stream = static_cast<cudaStream_t>(call.stream);
   const Scratch scratch(device_, stream, call.workspace == nullptr ? s_->workspace : 0);
   void* const workspace = call.workspace == nullptr ? scratch.data() : call.workspace;
-  Frame frame{call, stream, static_cast<std::byte*>(workspace), static_cast<const std::byte*>(packed_.data())};
+  Memory memory;
+  memory.of[Memory::input] = address(call.input);
+  memory.of[Memory::kernel] = address(call.kernel);
+  memory.of[Memory::output] = address(call.output);
+  memory.of[Memory::workspace] = address(workspace);
+  memory.of[Memory::packed] = address(packed_.data());
+  if (call.operands.size() > most_addresses - Memory::operands) return enqueue(call, workspace, packed_.data(), stream);
+  for (const void* operand : call.operands) memory.of[memory.count++] = address(operand);
+  const Addresses addresses(memory.of.data(), memory.count);
+  const auto recording = recordings_.find(addresses, [&](Addresses made_up) {
+    std::vector<const void*> operands;
+    for (const std::uintptr_t operand : made_up.subspan(Memory::operands)) operands.push_back(pointer_to(operand));
+    Call like = call;
+    like.input = pointer_to(made_up[Memory::input]);
+    like.kernel = pointer_to(made_up[Memory::kernel]);
+    like.output = pointer_to(made_up[Memory::output]);
+    like.operands = operands;
+    enqueue(like, pointer_to(made_up[Memory::workspace]), pointer_to(made_up[Memory::packed]), nullptr);
+  });
+  if (recording != nullptr)
+    recording->enqueue(addresses, stream);
+  else
+    enqueue(call, workspace, packed_.data(), stream);
+}
+
+template <class T>
+void GenericExecutable<T>::enqueue(const Call& call, void* workspace, const void* packed, cudaStream_t stream) const {
+  Frame frame{call, stream, static_cast<std::byte*>(workspace), static_cast<const std::byte*>(packed)};
   prepare(frame);
   const std::int64_t batch = s_->program->asked->input.batch;
   for (std::int64_t first = 0; first < batch; first += s_->flight)
@@ -172,9 +215,7 @@ void GenericExecutable<T>::run_pass(Frame& frame, const Flight& flight) const {
   if (plan.sums_slabs() && plan.pass.sink == Pass::Sink::moments) {
     // A slab may be the first of some of its regions and not of others: all begin with no elements.
     const std::int64_t regions = region_count(s_->program->steps[plan.pass.end]) * flight.images.size();
-    check(cudaMemsetAsync(frame.at(s_->steps[plan.pass.end].sums), 0,
-                          static_cast<std::size_t>(regions) * sizeof(Moments), frame.stream),
-          "cudaMemsetAsync");
+    clear(frame.at(s_->steps[plan.pass.end].sums), static_cast<std::size_t>(regions) * sizeof(Moments), frame.stream);
     frame.just_prepared = false;
   }
   for (std::int64_t first = flight.images.begin; first < flight.images.end; first += plan.images)

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
 template <class T>
 void launch_pack(const PackParams& p, cudaStream_t stream) {
   const std::int64_t count = p.groups * p.taps * p.depth * p.padded_rows;
-  check(cudaMemsetAsync(p.nonfinite, 0, sizeof(int), stream), "cudaMemsetAsync");
+  clear(p.nonfinite, sizeof(int), stream);
   launch(pack_kernel<T>, "the kernel that packs weights", {blocks_for(count, block_threads, 1 << 16), stream, 0}, p);
 }
 template void launch_pack<float>(const PackParams&, cudaStream_t);

@@ -21,10 +21,9 @@ constexpr auto* kernel_of() {
 template <class Traits>
 void launch_kernel(const ConvParams& params, const Launch& how) {
   constexpr auto* kernel = kernel_of<Traits>();
-  // The same value for every launch: other threads launch this kernel too, and each context has its own attribute.
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared),
-        "the shared memory of Hopper's convolution");
-  launch(kernel, "Hopper's convolution", how, params, Traits::roles.threads());
+  Launch own = how;
+  own.shared_limit = most_shared;
+  launch(kernel, "Hopper's convolution", own, params, Traits::roles.threads());
 }
 
 template <class E, Format format, int n, class Program>
