@@ -59,5 +59,11 @@ TEST_P(NormsOverSpace, AgreeWithTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, NormsOverSpace, ::testing::ValuesIn(shapes));
 
+TEST(NormsOverSpace, HoldWhereSumsOfSquaresPassTheRange) {
+  const std::string text =
+      "conv_transpose2d dtype=f32 channels=1->1 input=400x400 kernel=1 | mul(5e17) | relu | instance_norm";
+  EXPECT_EQ(engine_defect_of("cuda-generic", text, 3), "");
+}
+
 }  // namespace
 }  // namespace convt::testing

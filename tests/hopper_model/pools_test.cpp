@@ -40,6 +40,8 @@ const std::vector<std::string> shapes = {
     "3d channels=8->6 input=6x5x9 kernel=2 stride=2 | softmax(axes=dhw) | mul(2)",
     "2d channels=8->6 input=20x9 kernel=2 stride=2 | softmax(axes=hw) | bias",
     "2d channels=8->6 input=20x9 kernel=2 stride=2 | logsumexp(axes=hw) | tanh",
+    "2d channels=8->6 input=20x9 kernel=2 stride=2 | mul(1e6) | logsumexp(axes=chw) | mul(1e-4)",  // past f16's range
+    "2d channels=8->64 input=20x9 kernel=2 stride=2 | relu | mul(3e4) | sum(axes=chw) | mul(1e-6)",
 };
 
 class PoolsOfSlabs : public ::testing::TestWithParam<std::string> {};

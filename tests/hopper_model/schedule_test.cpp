@@ -108,5 +108,19 @@ TEST(Slabs, CutImagesWhereThatTakesNoMoreRounds) {
   EXPECT_EQ(details_of(whole).find("slabs of"), std::string::npos) << details_of(whole);
 }
 
+// Values wait in the output, their statistics in the workspace.
+TEST(Flights, OfStatisticsKeepToLimits) {
+  const std::string normed =
+      "conv_transpose1d dtype=f16 batch=20000 channels=2->16 input=8 kernel=1 | relu | layer_norm(trailing=1)";
+  for (const std::size_t limit : {10 * mega, mega}) {
+    const Candidate limited = candidate_for(normed, 132, false, limit);
+    EXPECT_EQ(limited.rejection, "");
+    EXPECT_LE(limited.workspace, limit);
+  }
+  const std::string many =
+      "conv_transpose1d dtype=f16 batch=1000000 channels=8->64 input=8 kernel=1 | relu | layer_norm(trailing=1)";
+  EXPECT_LT(candidate_for(many, 132, false).workspace, std::size_t{1} << 30);
+}
+
 }  // namespace
 }  // namespace convt::core::cuda::schedule

@@ -151,7 +151,8 @@ template <class T>
 __device__ Region<T> region_of(const NormaliseParams& p, const Moments& moments) {
   ops_device::Norm norm;
   norm.eps = p.eps;
-  return {static_cast<T>(moments.centre), norm.scale(static_cast<T>(moments.total), static_cast<T>(moments.count))};
+  // Their quotient is in range where the sum of squares may not be.
+  return {static_cast<T>(moments.centre), norm.scale(static_cast<T>(moments.total / moments.count), T(1))};
 }
 template <class T>
 __device__ void keep_region(const NormaliseParams& p, std::int64_t item, const Region<T>& region) {

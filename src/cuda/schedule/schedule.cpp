@@ -19,6 +19,7 @@ namespace {
 constexpr double most_blocks = 1 << 30;
 constexpr double most_bytes = 1e15;
 constexpr std::int64_t strip_bytes = 40 << 10;       // of 48 KiB shared memory that any block may have
+constexpr double most_in_flight = 1 << 30;           // images, which kernels count in 32 bits
 constexpr std::int64_t all_strips_bytes = 64 << 20;  // of strips in global memory
 
 // Parts of a block of memory, one behind the other.
@@ -50,6 +51,12 @@ bool has_large_windows(const Step& pool) {
       },
       std::get<Op>(pool.what));
 }
+
+// A name that softmax over space was written out with (plan/lower.cpp).
+bool is_written_out(const Name* name) { return name != nullptr && name->text[0] >= '0' && name->text[0] <= '9'; }
+
+// Whether a step leaves one channel: its result takes little memory.
+bool leaves_one_channel(const Step& step) { return step.in.channels > 1 && step.out.channels == 1; }
 
 }  // namespace
 
@@ -158,22 +165,25 @@ void Schedule::plan_stages(PassPlan& plan) const {
     one.to = one.keeps != Stage::no_step ? kept_buffer[one.keeps] : one.convolves && keeps_conv ? conv_buffer : next;
     next = 1 - next;
   }
-  // What pools alone see has the tensors' type, and what a chain keeps by a name of its own.
+  // What pools alone see has the tensors' type, and what a chain keeps by a name of its own. What softmax over space is
+  // made of keeps the digits that it is computed in, and so does what is small.
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     Stage& one = plan.stages[i];
     one.writes = doubles ? CONVT_F64 : CONVT_F32;
     const bool last = i + 1 == plan.stages.size();
     const bool pooled = last ? plan.pass.sink == Pass::Sink::fold : plan.stages[i + 1].pool != Stage::no_pool;
-    if (pooled && one.to != Stage::outside && one.to < conv_buffer) one.writes = program->asked->dtype;
+    const std::size_t before = i > 0 ? plan.stages[i - 1].keeps : Stage::no_step;
+    bool exact = before != Stage::no_step && is_written_out(kept_name(program->steps[before]));
+    for (std::size_t s = one.begin; s < one.end; ++s) exact |= is_written_out(used_name(program->steps[s]));
+    exact |= one.begin < one.end && leaves_one_channel(program->steps[one.end - 1]);
+    if (pooled && !exact && one.to != Stage::outside && one.to < conv_buffer) one.writes = program->asked->dtype;
     if (one.keeps != Stage::no_step) one.writes = kept_type(one.keeps);
     one.reads = i > 0 ? plan.stages[i - 1].writes : one.writes;
   }
 }
 
-// What softmax over space was written out with (plan/lower.cpp) keeps the digits that it is computed in.
 convt_dtype Schedule::kept_type(std::size_t step) const {
-  const char first = kept_name(program->steps[step])->text[0];
-  const bool written_out = first >= '0' && first <= '9';
+  const bool written_out = is_written_out(kept_name(program->steps[step]));
   return doubles ? CONVT_F64 : written_out ? CONVT_F32 : program->asked->dtype;
 }
 
@@ -344,7 +354,8 @@ double Schedule::plan_store() {
                                                                                                         << 31)
       rejection = "a norm or an average over space has an axis of 2^31 or more";
     if (p.pass.sink != Pass::Sink::output)
-      kept += static_cast<double>(region_count(program->steps[p.pass.end])) * (sizeof(Moments) + 2.0 * sizeof(double));
+      kept += static_cast<double>(region_count(program->steps[p.pass.end])) *
+              (2.0 * sizeof(Moments) + 2.0 * sizeof(double) + sizeof(int));
   }
   store_in_output &= store_step != 0;
   kept += static_cast<double>(store_step) * static_cast<double>(store_size);
@@ -357,9 +368,12 @@ void Schedule::choose_flight(double kept, const Setup& setup) {
   std::vector<PassPlan> best;
   std::int64_t best_flight = 0;
   for (const std::int64_t bytes : {setup.slab_bytes, setup.most_bytes}) {
-    const bool free = store_in_output && bytes == setup.most_bytes;  // the output has room for all images
+    // The output has room for the values of all images; their statistics are in the workspace.
+    const bool free = store_in_output && bytes == setup.most_bytes;
+    const double each = free ? kept - static_cast<double>(store_step) * static_cast<double>(store_size) : kept;
+    const double most = std::min(batch, most_in_flight);
     flight = static_cast<std::int64_t>(
-        passes.size() == 1 || free ? batch : std::clamp(static_cast<double>(bytes) / kept, 1.0, batch));
+        passes.size() == 1 ? batch : std::clamp(static_cast<double>(bytes) / std::max(each, 1.0), 1.0, most));
     if (flight == best_flight) break;
     double sum = 0;
     for (PassPlan& plan : passes) {
