@@ -457,8 +457,8 @@ CONVT_API const char* convt_plan_explain(
  * `needed` is an upper bound. */
 CONVT_API convt_status convt_plan_products(const convt_plan* plan, double* needed, double* scattered);
 
-/* The time of one execution in seconds, as the engine's cost model predicts it for the plan's device: the number by which
- * the plan was chosen. No measurement: docs/gpu.md and docs/cpu.md say what the models count. */
+/* The time of one execution in seconds, as the engine's cost model predicts it for the plan's device: the number by
+ * which the plan was chosen. No measurement: docs/gpu.md and docs/cpu.md say what the models count. */
 CONVT_API convt_status convt_plan_predicted_seconds(const convt_plan* plan, double* seconds);
 
 /* The engine that executes the plan, e.g. "reference". Lifetime and NULL as above. */
