@@ -12,6 +12,7 @@ target_sources(convt_core PRIVATE
   cuda/chain/span.cpp
   cuda/schedule/candidate.cpp
   cuda/schedule/executable.cpp
+  cuda/schedule/explain.cpp
   cuda/schedule/predict.cpp
   cuda/schedule/schedule.cpp
   cuda/sums/convolver.cpp
