@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "case_text.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <iostream>
 #include <sstream>
 #include <system_error>
+
+#include "print.hpp"
 
 namespace convt::cli {
 namespace {
@@ -28,7 +27,7 @@ std::vector<std::string> split_chain(const std::string& chain) {
   return ops;
 }
 
-std::string join_sizes(const Sizes& sizes) { return fmt::format("{}", fmt::join(sizes, "x")); }
+std::string join_sizes(const Sizes& sizes) { return joined(sizes, "x"); }
 
 std::vector<GivenCase> expand_cases(const std::vector<std::string>& arguments) {
   std::vector<GivenCase> cases;
@@ -43,7 +42,7 @@ std::vector<GivenCase> expand_cases(const std::vector<std::string>& arguments) {
       if (const std::string text = trimmed(line); !text.empty() && text[0] != '#') cases.push_back({line, number});
     if (std::ferror(stdin) != 0)  // std::cin is the same stream, and does not tell this from the end
       throw Error(Status::internal_error,
-                  fmt::format("cannot read standard input: {}", std::generic_category().message(errno)));
+                  formatted("cannot read standard input: {}", std::generic_category().message(errno)));
   }
   if (cases.empty()) throw Error(Status::invalid_argument, "standard input has no case");
   return cases;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "check.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,6 +11,7 @@
 #include "case_text.hpp"
 #include "execution.hpp"
 #include "gather.hpp"
+#include "print.hpp"
 #include "random.hpp"
 
 namespace convt::cli {
@@ -105,7 +103,7 @@ struct Prefix {
       if (nudges && shifts[i] > 0) add("add(tensor)", Operand::shift, shifts[i]);
     }
     Problem problem = reference.problem;
-    problem.chain = fmt::format("{}", fmt::join(chain, " | "));
+    problem.chain = joined(chain, " | ");
     Plan plan(problem, {.engine = "reference"});
 
     Random random(draw.value_or(0));
@@ -224,8 +222,8 @@ void check_convolution(Plan& plan, const Inputs& inputs, const ExecutionOptions&
   const Problem problem = plan.problem();
   const Gathered expected = gather_convolution(problem, run_prologue(plan, inputs), to_doubles(inputs.kernel));
   if (expected.shape != plan.output_info().shape) {
-    report.defect = fmt::format("the convolution has shape {}, expected {}", join_sizes(plan.output_info().shape),
-                                join_sizes(expected.shape));
+    report.defect = formatted("the convolution has shape {}, expected {}", join_sizes(plan.output_info().shape),
+                              join_sizes(expected.shape));
     return;
   }
   Tolerance tolerance = tolerance_of(problem.dtype, problem.precision);
@@ -277,7 +275,7 @@ CaseReport check_case(const std::string& text, std::uint64_t seed, const PlanOpt
     if (!report.defect.empty()) return report;
     check_convolution(convolution_plan, {inputs.input, inputs.kernel, operands}, variation.execution, report);
   } catch (const Error& error) {
-    report.defect = fmt::format("{}: {}", to_string(error.status()), error.what());
+    report.defect = formatted("{}: {}", to_string(error.status()), error.what());
   }
   return report;
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compare.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "print.hpp"
 
 namespace convt::cli {
 namespace {
@@ -15,7 +14,7 @@ namespace {
 std::string position(std::size_t element, const Sizes& shape) {
   Sizes index(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0; element /= shape[axis]) index[axis] = element % shape[axis];
-  return fmt::format("{}", fmt::join(index, ","));
+  return joined(index, ",");
 }
 
 double largest_of(std::span<const double> values) {
@@ -56,7 +55,7 @@ Comparison compare(std::span<const double> got, std::span<const double> expected
                    const Tolerance& tolerance, double scale, std::span<const std::size_t> elements) {
   Comparison result;
   if (got.size() != expected.size())
-    return {.ok = false, .text = fmt::format("has {} elements, expected {}", got.size(), expected.size())};
+    return {.ok = false, .text = formatted("has {} elements, expected {}", got.size(), expected.size())};
   result.largest = largest_of(expected);
   const double common = tolerance.of_largest * std::max(result.largest, scale) + tolerance.absolute;
   std::size_t wrong = 0, first = 0;
@@ -72,9 +71,9 @@ Comparison compare(std::span<const double> got, std::span<const double> expected
   if (result.largest > 0) result.error /= result.largest;
   if (wrong == 0) return result;
   result.ok = false;
-  result.text = fmt::format("[{}] is {:.9g}, expected {:.9g}; {} of {} elements are wrong, error {:.3g} of the largest",
-                            position(elements.empty() ? first : elements[first], shape), got[first], expected[first],
-                            wrong, got.size(), result.error);
+  result.text = formatted("[{}] is {:.9g}, expected {:.9g}; {} of {} elements are wrong, error {:.3g} of the largest",
+                          position(elements.empty() ? first : elements[first], shape), got[first], expected[first],
+                          wrong, got.size(), result.error);
   return result;
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "execution.hpp"
 #include "options.hpp"
 #include "place.hpp"
+#include "print.hpp"
 #include "samples.hpp"
 #include "tensor.hpp"
 
@@ -69,7 +69,7 @@ std::string compact(const Problem& problem) {
   };
   std::string text = join_sizes(input) + " k" + once(problem.kernel);
   const auto add = [&](const char* name, const Sizes& sizes, std::size_t usual) {
-    if (once(sizes) != std::to_string(usual)) text += fmt::format(" {}{}", name, once(sizes));
+    if (once(sizes) != std::to_string(usual)) text += formatted(" {}{}", name, once(sizes));
   };
   add("s", problem.stride, 1);
   add("p", problem.padding, 0);
@@ -106,7 +106,7 @@ DemoResult run_demo(const Problem& problem, const DemoOptions& options, const Pl
   Execution execution(plan, inputs, {.place = {plan_options.device, plan_options.device_index}});
   double fastest = std::numeric_limits<double>::infinity();
   for (std::size_t run = 1; run <= options.repeat; ++run) {
-    report(fmt::format("run {} of {}", run, options.repeat));
+    report(formatted("run {} of {}", run, options.repeat));
     const auto start = std::chrono::steady_clock::now();
     execution.execute();
     fastest = std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
@@ -129,19 +129,19 @@ DemoResult run_demo(const Problem& problem, const DemoOptions& options, const Pl
 }
 
 std::string duration(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
-  return fmt::format("{:.2f} s", seconds);
+  if (seconds < 1e-3) return formatted("{:.1f} us", seconds * 1e6);
+  if (seconds < 1) return formatted("{:.1f} ms", seconds * 1e3);
+  return formatted("{:.2f} s", seconds);
 }
 
 // No line of the table is longer than 100 columns.
 constexpr const char* row_format = "{:<43}  {:>9}  {:>9}  {:>8}  {:>8}  {}\n";
 
 void print_row(const DemoCase& demo, const DemoResult& r) {
-  fmt::print(row_format, demo.name, duration(r.seconds), fmt::format("{:.1f}", r.gflops),
-             fmt::format("{:.1e}", r.error), r.checked, r.defect.empty() ? "ok" : "FAIL");
-  fmt::print("  {} -> {}, engine {}\n", compact(demo.problem), join_sizes(r.output), r.engine);
-  if (!r.defect.empty()) fmt::print("  {}\n", r.defect);
+  print(row_format, demo.name, duration(r.seconds), formatted("{:.1f}", r.gflops), formatted("{:.1e}", r.error),
+        r.checked, r.defect.empty() ? "ok" : "FAIL");
+  print("  {} -> {}, engine {}\n", compact(demo.problem), join_sizes(r.output), r.engine);
+  if (!r.defect.empty()) print("  {}\n", r.defect);
   std::fflush(stdout);
 }
 
@@ -149,21 +149,21 @@ Exit demo(const DemoOptions& options) {
   const std::vector<DemoCase> cases = demo_cases(options);
   PlanOptions plan_options;
   set_device(plan_options, options.device);
-  fmt::print("the five problems, {}, {}{}\n\n", options.reduced ? "REDUCED sizes" : "the benchmark's own sizes",
-             options.dtype, place_text(plan_options));
-  fmt::print(row_format, "problem", "time", "GFLOP/s", "error", "checked", "verdict");
+  print("the five problems, {}, {}{}\n\n", options.reduced ? "REDUCED sizes" : "the benchmark's own sizes",
+        options.dtype, place_text(plan_options));
+  print(row_format, "problem", "time", "GFLOP/s", "error", "checked", "verdict");
   std::fflush(stdout);
   const Progress progress;
   Exit code = Exit::ok;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const DemoResult result = run_demo(cases[i].problem, options, plan_options, [&](const std::string& what) {
-      progress.show(fmt::format("{} of {}, {}: {}", i + 1, cases.size(), cases[i].name, what));
+      progress.show(formatted("{} of {}, {}: {}", i + 1, cases.size(), cases[i].name, what));
     });
     progress.clear();
     print_row(cases[i], result);
     if (!result.defect.empty()) code = Exit::check_failed;
   }
-  fmt::print(
+  print(
       "\nBelow each name: input, kernel, stride, padding, output padding -> output.\n"
       "time: the fastest of {} runs. GFLOP/s: 2 per product that the output needs. error: largest |a - b|\n"
       "over largest |b|, against double precision, of the outputs checked: drawn from all images, corners,\n"

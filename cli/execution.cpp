@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "execution.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "gpu.hpp"
+#include "print.hpp"
 #include "runs.hpp"
 
 namespace convt::cli {
@@ -61,8 +60,8 @@ std::string find_unwritten(std::span<const std::byte> output, std::uint64_t pois
   for (std::size_t i = 0; i < output.size(); i += element)
     if (std::memcmp(&output[i], &poison, element) == 0 && unwritten++ == 0) first = i / element;
   if (unwritten == 0) return "";
-  return fmt::format("left {} of {} output elements unwritten, the first at {}", unwritten, output.size() / element,
-                     first);
+  return formatted("left {} of {} output elements unwritten, the first at {}", unwritten, output.size() / element,
+                   first);
 }
 
 }  // namespace
@@ -121,7 +120,7 @@ std::string Execution::defect() {
   for (std::size_t block = 0; block < output_block(); ++block)
     if (const auto before = loaded(block);
         !before.empty() && std::memcmp(before.data(), elements(block).data(), before.size()) != 0)
-      return fmt::format("wrote to {}", block == 0 ? "the input" : block == 1 ? "the kernel" : "an operand");
+      return formatted("wrote to {}", block == 0 ? "the input" : block == 1 ? "the kernel" : "an operand");
   for (const std::size_t block : {std::size_t{0}, output_block()}) {
     const std::size_t size = size_of(info(block).dtype);
     std::size_t end = 0;
@@ -131,8 +130,7 @@ std::string Execution::defect() {
       end = place + count;
     });
     if (!intact)
-      return fmt::format("wrote to other channels of the tensor that {} is in",
-                         block == 0 ? "the input" : "the output");
+      return formatted("wrote to other channels of the tensor that {} is in", block == 0 ? "the input" : "the output");
   }
   const DType dtype = plan_.output_info().dtype;
   return find_unwritten(elements(output_block()), poison_of(dtype), size_of(dtype));
@@ -188,7 +186,7 @@ std::vector<double> execute(Plan& plan, const Inputs& inputs) {
   Execution execution(plan, inputs);
   execution.execute();
   if (const std::string defect = execution.defect(); !defect.empty())
-    throw Error(Status::internal_error, fmt::format("{} {}: {}", plan.engine(), defect, plan.text()));
+    throw Error(Status::internal_error, formatted("{} {}: {}", plan.engine(), defect, plan.text()));
   return execution.output();
 }
 

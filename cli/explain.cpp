@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <memory>
 #include <string>
@@ -9,6 +8,7 @@
 #include "commands.hpp"
 #include "convt/convt.hpp"
 #include "place.hpp"
+#include "print.hpp"
 #include "suggest.hpp"
 
 namespace convt::cli {
@@ -28,7 +28,7 @@ std::string case_of(const std::string& what) {
     names.emplace_back(problem.slug);
   }
   if (const std::string close = suggest(what, names); !close.empty())
-    throw Error(Status::invalid_argument, fmt::format("no problem is named '{}'{}", what, close));
+    throw Error(Status::invalid_argument, formatted("no problem is named '{}'{}", what, close));
   return what;
 }
 
@@ -38,7 +38,7 @@ Exit explain(const ExplainOptions& given) {
   const char* separator = "";
   for (const GivenCase& one : expand_cases({given.what})) {
     const Plan plan = with_text(one, [&](const std::string& what) { return Plan::from_text(case_of(what), options); });
-    fmt::print("{}{}", separator, plan.explain());
+    print("{}{}", separator, plan.explain());
     separator = "\n";
   }
   return Exit::ok;

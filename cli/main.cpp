@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <fcntl.h>
 
@@ -14,6 +12,7 @@
 
 #include "commands.hpp"
 #include "convt/convt.hpp"
+#include "print.hpp"
 
 namespace {
 
@@ -24,7 +23,7 @@ std::string visible(std::string_view text) {
   std::string result;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    result += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+    result += byte < 0x20 || byte == 0x7f ? formatted("\\x{:02x}", byte) : std::string(1, c);
   }
   return result;
 }
@@ -66,7 +65,7 @@ int run(int argc, char** argv) {
       "  convt SUBCOMMAND --help    more about one of them\n"
       "\n"
       "Exit codes: 0 ok, 1 a check failed, 2 bad usage or bad case, 3 another error.");
-  app.set_version_flag("--version", fmt::format("convt {}", convt::version()), "Same as the subcommand version");
+  app.set_version_flag("--version", formatted("convt {}", convt::version()), "Same as the subcommand version");
   app.require_subcommand(0, 1);
   Command command;
   add_problems(app, command);
@@ -78,15 +77,15 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError&) {  // whose text has them in reverse
-    return complain(bad_usage, fmt::format("not expected: {}; see convt --help", fmt::join(app.remaining(true), " ")));
+    return complain(bad_usage, formatted("not expected: {}; see convt --help", joined(app.remaining(true), " ")));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // of --help and --version
       std::ostringstream text;
       const int code = app.exit(error, text, text);
-      fmt::print("{}", text.str());
+      print("{}", text.str());
       return code;
     }
-    return complain(bad_usage, fmt::format("{}; see convt --help", error.what()));
+    return complain(bad_usage, formatted("{}; see convt --help", error.what()));
   }
   if (!command) return complain(bad_usage, "a subcommand is required; see convt --help");
   return command();

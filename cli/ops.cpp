@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -10,6 +9,7 @@
 
 #include "commands.hpp"
 #include "convt/convt.hpp"
+#include "print.hpp"
 #include "suggest.hpp"
 
 namespace convt::cli {
@@ -20,9 +20,9 @@ Exit print_all() {
   for (const OpDescription& op : ops()) {
     const std::string_view signature = op.signature;
     if (signature.size() > width)
-      fmt::print("{}\n{:<{}}  {}\n", signature, "", width, op.about);
+      print("{}\n{:<{}}  {}\n", signature, "", width, op.about);
     else
-      fmt::print("{:<{}}  {}\n", signature, width, op.about);
+      print("{:<{}}  {}\n", signature, width, op.about);
   }
   return Exit::ok;
 }
@@ -35,14 +35,14 @@ Exit print_one(const std::string& name) {
     for (const OpDescription& row : all) names.emplace_back(row.name);
     const std::string close = suggest(name, names);
     throw Error(Status::invalid_argument,
-                fmt::format("no operation is named '{}'{}", name, close.empty() ? "; convt ops lists them" : close));
+                formatted("no operation is named '{}'{}", name, close.empty() ? "; convt ops lists them" : close));
   }
-  fmt::print(
+  print(
       "{}\n  {}\n\nin PyTorch (F is torch.nn.functional; max_pool and avg_pool are its 1d, 2d or 3d ones)\n  "
       "{}\n\nexamples\n",
       op->signature, op->about, op->torch);
   std::istringstream lines(op->examples);
-  for (std::string line; std::getline(lines, line);) fmt::print("  {}\n", line);
+  for (std::string line; std::getline(lines, line);) print("  {}\n", line);
   return Exit::ok;
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "place.hpp"
 
-#include <fmt/format.h>
-
 #include <charconv>
 
 #include "gpu.hpp"
+#include "print.hpp"
 
 namespace convt::cli {
 namespace {
@@ -33,12 +32,12 @@ void set_device(PlanOptions& options, const std::string& text) {
     const auto [stop, error] = std::from_chars(text.data() + prefix.size(), end, options.device_index);
     if (error == std::errc() && stop == end && options.device_index >= 0) return;
   }
-  throw Error(Status::invalid_argument, fmt::format("--device must be auto, cpu, cuda or cuda:N (got '{}')", text));
+  throw Error(Status::invalid_argument, formatted("--device must be auto, cpu, cuda or cuda:N (got '{}')", text));
 }
 
 std::string place_text(const PlanOptions& options) {
   if (options.device == Device::cpu) return "";
-  return fmt::format(", on CUDA device {} ({})", options.device_index, gpu_name(options.device_index));
+  return formatted(", on CUDA device {} ({})", options.device_index, gpu_name(options.device_index));
 }
 
 }  // namespace convt::cli

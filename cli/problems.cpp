@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <string_view>
 
 #include "commands.hpp"
 #include "convt/convt.hpp"
+#include "print.hpp"
 
 namespace convt::cli {
 namespace {
@@ -13,8 +13,8 @@ Exit print_problems() {
   const char* separator = "";
   for (const NamedProblemDescription& problem : named_problems()) {
     const std::string_view chain = problem.chain;
-    fmt::print("{}{}\n  chain      {}\n  benchmark  {}\n", separator, problem.slug, chain.empty() ? "(none)" : chain,
-               problem.benchmark_case);
+    print("{}{}\n  chain      {}\n  benchmark  {}\n", separator, problem.slug, chain.empty() ? "(none)" : chain,
+          problem.benchmark_case);
     separator = "\n";
   }
   return Exit::ok;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include "dtypes.hpp"
 #include "options.hpp"
 #include "place.hpp"
+#include "print.hpp"
 #include "random_case.hpp"
 
 namespace convt::cli {
@@ -55,7 +55,7 @@ struct Tally {
 // What of the command line makes these options.
 std::string flags_of(const PlanOptions& options) {
   return (options.engine.empty() ? "" : " --engine " + options.engine) +
-         (options.device == Device::cpu ? "" : fmt::format(" --device cuda:{}", options.device_index));
+         (options.device == Device::cpu ? "" : formatted(" --device cuda:{}", options.device_index));
 }
 
 void verify_one(const GivenCase& one, std::uint64_t seed, const PlanOptions& options, Tally& tally) {
@@ -76,18 +76,18 @@ void verify_one(const GivenCase& one, std::uint64_t seed, const PlanOptions& opt
     return;
   }
   ++tally.failed;
-  fmt::print("FAIL seed {}: {}\n  {}: {}\n  rerun: convt verify --seed {}{} '{}'\n", seed, one.text, report.engine,
-             report.defect, seed, flags_of(options), one.text);
+  print("FAIL seed {}: {}\n  {}: {}\n  rerun: convt verify --seed {}{} '{}'\n", seed, one.text, report.engine,
+        report.defect, seed, flags_of(options), one.text);
   std::fflush(stdout);
 }
 
 Exit print_summary(const Tally& tally) {
-  for (const auto& [engine, count] : tally.engines) fmt::print("engine {}: {} cases\n", engine, count);
+  for (const auto& [engine, count] : tally.engines) print("engine {}: {} cases\n", engine, count);
   for (const auto& [dtype, error] : tally.errors)
-    fmt::print("{}: largest error {:.2g} of the largest element\n", to_string(dtype), error);
-  fmt::print("{} passed, {} failed", tally.passed, tally.failed);
-  if (tally.skipped != 0) fmt::print(", {} skipped ({})", tally.skipped, tally.rejection);
-  fmt::print("\n");
+    print("{}: largest error {:.2g} of the largest element\n", to_string(dtype), error);
+  print("{} passed, {} failed", tally.passed, tally.failed);
+  if (tally.skipped != 0) print(", {} skipped ({})", tally.skipped, tally.rejection);
+  print("\n");
   if (tally.failed != 0) return Exit::check_failed;
   if (tally.passed == 0 && tally.skipped != 0) throw Error(Status::unsupported, tally.rejection);
   return Exit::ok;
@@ -96,13 +96,13 @@ Exit print_summary(const Tally& tally) {
 Exit verify(const VerifyOptions& options) {
   const std::vector<GivenCase> cases = cases_of(options);
   if (options.list) {
-    for (const GivenCase& one : cases) fmt::print("{}\n", one.text);
+    for (const GivenCase& one : cases) print("{}\n", one.text);
     return Exit::ok;
   }
   PlanOptions plan_options{.engine = options.engine};
   set_device(plan_options, options.device);
-  fmt::print("seed {}, {} {} cases{}\n", options.seed, cases.size(), options.given.empty() ? "random" : "given",
-             place_text(plan_options));
+  print("seed {}, {} {} cases{}\n", options.seed, cases.size(), options.given.empty() ? "random" : "given",
+        place_text(plan_options));
   std::fflush(stdout);
   Tally tally;
   for (std::size_t i = 0; i < cases.size(); ++i) verify_one(cases[i], options.seed + i, plan_options, tally);

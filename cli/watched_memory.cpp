@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "watched_memory.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "print.hpp"
 
 namespace convt::cli {
 namespace {
@@ -67,11 +67,11 @@ std::string WatchedMemory::defect() const {
   std::size_t end = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const std::size_t begin = begins_[i], middle = i == 0 ? 0 : begin - guard;
-    if (!intact(end, middle)) return fmt::format("wrote after {}", blocks_[i - 1].name);
-    if (!intact(middle, begin)) return fmt::format("wrote before {}", blocks_[i].name);
+    if (!intact(end, middle)) return formatted("wrote after {}", blocks_[i - 1].name);
+    if (!intact(middle, begin)) return formatted("wrote before {}", blocks_[i].name);
     end = begin + blocks_[i].bytes;
   }
-  if (!intact(end, bytes().size())) return fmt::format("wrote after {}", blocks_.back().name);
+  if (!intact(end, bytes().size())) return formatted("wrote after {}", blocks_.back().name);
   return "";
 }
 

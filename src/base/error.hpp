@@ -2,13 +2,12 @@
 // The one exception type inside the library. Doors turn it into a status and a message.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/format.hpp"
 #include "convt/convt.h"
 
 namespace convt::core {
@@ -25,7 +24,7 @@ class Error : public std::runtime_error {
 // Refuses an argument: "<argument>: <rule and values>".
 template <class... Args>
 [[noreturn]] void reject(std::string_view argument, fmt::format_string<Args...> rule, Args&&... args) {
-  throw Error(CONVT_INVALID_ARGUMENT, fmt::format("{}: {}", argument, fmt::format(rule, std::forward<Args>(args)...)));
+  throw Error(CONVT_INVALID_ARGUMENT, formatted("{}: {}", argument, formatted(rule, std::forward<Args>(args)...)));
 }
 
 }  // namespace convt::core

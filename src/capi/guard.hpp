@@ -87,9 +87,9 @@ T sized_copy(const char* argument, const T* from, const T& defaults, std::size_t
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   for (std::size_t i = sizeof(T); i < size; ++i)
     if (bytes[i] != 0)
-      throw core::Error(CONVT_UNSUPPORTED, fmt::format("{}: byte {} is set, a field this version does not know "
-                                                       "(struct_size {}, here {})",
-                                                       argument, i, size, sizeof(T)));
+      throw core::Error(CONVT_UNSUPPORTED, core::formatted("{}: byte {} is set, a field this version does not know "
+                                                           "(struct_size {}, here {})",
+                                                           argument, i, size, sizeof(T)));
   return copy;
 }
 

@@ -27,7 +27,7 @@ const cpu::Isa& chosen_isa() {
     here.push_back(isa.name);
   }
   reject("CONVT_ISA", "names no instruction set of this build and machine, which have {} (got '{}')",
-         fmt::join(here, ", "), wanted);
+         joined(here, ", "), wanted);
 }
 
 // A patch is as large as what its taps reach over, with strange dilations thousands of times the tensors. What others
@@ -42,20 +42,20 @@ bool too_large(std::size_t workspace, const Descriptor& asked) {
 
 std::string describe(const cpu::Cut& cut) {
   const cpu::Blocking& b = cut.blocking;
-  return fmt::format("tile {}, {} images, {} channels, {}{}{}", fmt::join(cut.tile, "x"), b.images, b.channels,
-                     b.panel ? "panel" : "direct", b.merged != 0 ? " merged" : "", b.late ? " packed late" : "");
+  return formatted("tile {}, {} images, {} channels, {}{}{}", joined(cut.tile, "x"), b.images, b.channels,
+                   b.panel ? "panel" : "direct", b.merged != 0 ? " merged" : "", b.late ? " packed late" : "");
 }
 
 template <class T>
 Candidate candidate(const cpu::Setup& setup) {
   const auto schedule = std::make_shared<const cpu::Schedule<T>>(setup);
   Candidate result;
-  result.name = fmt::format("cpu {}", setup.isa->name);
+  result.name = formatted("cpu {}", setup.isa->name);
   if (schedule->passes.size() > 1) result.name += setup.between == Between::store ? " store" : " recompute";
   result.rejection = schedule->rejection;
   result.workspace = schedule->workspace;
   if (result.rejection.empty() && too_large(result.workspace, *setup.program->asked))
-    result.rejection = fmt::format("needs {} bytes of workspace, far more than its tensors have", result.workspace);
+    result.rejection = formatted("needs {} bytes of workspace, far more than its tensors have", result.workspace);
   result.seconds = schedule->cycles / clock_rate / static_cast<double>(setup.threads);
   for (const auto& pass : schedule->passes) result.details.push_back(describe(pass.cut));
   for (const Step& step : setup.program->prologue)

@@ -9,11 +9,11 @@
 namespace convt::core {
 namespace {
 
-std::string member(std::string_view op, std::string_view name) { return fmt::format("{}.{}", op, name); }
+std::string member(std::string_view op, std::string_view name) { return formatted("{}.{}", op, name); }
 
 void check_extents(const std::string& argument, const Extents& extents, int dims, std::int64_t least) {
   if (extents.rank > 1 && extents.rank != dims)
-    reject(argument, "takes one size{} (got {})", dims == 1 ? "" : fmt::format(" or {}, one per spatial axis", dims),
+    reject(argument, "takes one size{} (got {})", dims == 1 ? "" : formatted(" or {}, one per spatial axis", dims),
            extents.rank);
   for (int i = 0; i < extents.rank; ++i) {
     const std::int64_t size = extents.sizes[static_cast<std::size_t>(i)];
@@ -71,7 +71,7 @@ Shape broadcast(std::string_view name, const Shape& in, const KeptShape& kept) {
   const auto join = [&](std::int64_t a, std::int64_t b) {
     if (a != b && a != 1 && b != 1)
       reject(member(name, "other"), "{} must have the running value's sizes, or 1 where they differ (got {}, and {})",
-             kept.name.view(), fmt::join(kept.shape.sizes(), "x"), fmt::join(in.sizes(), "x"));
+             kept.name.view(), joined(kept.shape.sizes(), "x"), joined(in.sizes(), "x"));
     return std::max(a, b);
   };
   Shape out = in;
@@ -85,7 +85,7 @@ Shape rule(std::string_view name, const Term& term, const Shape& in, std::span<c
     const Shape& conv = kept.front().shape;
     if (!(in == conv))
       reject(member(name, "other"), "conv needs a value of the convolution's own shape (got {} where it is {})",
-             fmt::join(in.sizes(), "x"), fmt::join(conv.sizes(), "x"));
+             joined(in.sizes(), "x"), joined(conv.sizes(), "x"));
   }
   if (term.kind != Term::kept) return in;
   const auto found =

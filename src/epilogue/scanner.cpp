@@ -40,7 +40,7 @@ std::string suggest(std::string_view word, const std::string_view* known, std::s
       closest = known[i];
     }
   }
-  return closest.empty() ? "" : fmt::format(": did you mean '{}'?", closest);
+  return closest.empty() ? "" : formatted(": did you mean '{}'?", closest);
 }
 
 std::size_t Scanner::column() {
@@ -66,11 +66,11 @@ std::string Scanner::next_token() {
   if (at_end()) return "the end";
   const char c = text_[position_];
   if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e)
-    return fmt::format("byte {:#04x}", static_cast<unsigned char>(c));
-  if (!is_word(c)) return fmt::format("'{}'", c);
+    return formatted("byte {:#04x}", static_cast<unsigned char>(c));
+  if (!is_word(c)) return formatted("'{}'", c);
   std::size_t end = position_;
   while (end < text_.size() && is_word(text_[end]) && end - position_ < 40) ++end;
-  return fmt::format("'{}'", text_.substr(position_, end - position_));
+  return formatted("'{}'", text_.substr(position_, end - position_));
 }
 
 void Scanner::expect(char c) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <span>
 
 namespace convt::core {
 namespace {
@@ -76,8 +77,8 @@ void read(Scanner& s, Term& value) {
   value = {Term::scalar, s.number(), {}};
 }
 
-std::string write(double value) { return fmt::format("{}", value); }
-std::string write(std::int64_t value) { return fmt::format("{}", value); }
+std::string write(double value) { return formatted("{}", value); }
+std::string write(std::int64_t value) { return formatted("{}", value); }
 std::string write(const Extents& value) { return print(value); }
 std::string write(bool value) { return value ? "true" : "false"; }
 std::string write(OperandType value) { return value == OperandType::f32 ? "f32" : "same"; }
@@ -187,7 +188,7 @@ class ArgumentReader {
     std::vector<std::string_view> names;
     each_field<T>([&](const auto& field, std::size_t) { names.push_back(field.name); });
     if (std::string close = suggest(word, names.data(), names.size()); !close.empty()) return close;
-    return names.empty() ? " (it takes none)" : fmt::format(" (it takes {})", fmt::join(names, ", "));
+    return names.empty() ? " (it takes none)" : formatted(" (it takes {})", joined(names, ", "));
   }
 
   Scanner& s_;
@@ -231,9 +232,9 @@ std::string describe(std::string_view name, const T& op, bool with_defaults) {
     else if (text == "true" && fallback == "false")
       arguments.emplace_back(field.name);
     else if (with_defaults || text != fallback)
-      arguments.push_back(fmt::format("{}={}", field.name, text));
+      arguments.push_back(formatted("{}={}", field.name, text));
   });
-  return arguments.empty() ? std::string(name) : fmt::format("{}({})", name, fmt::join(arguments, ", "));
+  return arguments.empty() ? std::string(name) : formatted("{}({})", name, joined(arguments, ", "));
 }
 
 }  // namespace
@@ -256,8 +257,8 @@ Chain parse_chain(std::string_view subject, std::string_view text) {
 std::string print(const Extents& extents) {
   const auto* end = extents.sizes.data() + extents.rank;
   if (std::all_of(extents.sizes.data(), end, [&](std::int64_t size) { return size == extents.sizes[0]; }))
-    return extents.rank == 0 ? "" : fmt::format("{}", extents.sizes[0]);
-  return fmt::format("{}", fmt::join(extents.sizes.data(), end, "x"));
+    return extents.rank == 0 ? "" : formatted("{}", extents.sizes[0]);
+  return joined(std::span(extents.sizes.data(), end), "x");
 }
 
 std::string print(const Op& any) {
@@ -275,7 +276,7 @@ std::string print(const Op& any) {
 std::string print(const Chain& chain) {
   std::vector<std::string> parts;
   for (const Op& op : chain) parts.push_back(print(op));
-  return fmt::format("{}", fmt::join(parts, " | "));
+  return joined(parts, " | ");
 }
 
 std::vector<OpDescription> op_descriptions() {

@@ -32,7 +32,7 @@ class Scanner {
   std::string next_token();  // for messages
   template <class... Args>
   [[noreturn]] void fail(std::size_t column, fmt::format_string<Args...> what, Args&&... args) const {
-    reject(subject_, "column {}: {}", column, fmt::format(what, std::forward<Args>(args)...));
+    reject(subject_, "column {}: {}", column, formatted(what, std::forward<Args>(args)...));
   }
 
  private:

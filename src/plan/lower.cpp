@@ -3,6 +3,7 @@
 // they have: reductions over space are pools, and softmax over space is written out with kept values.
 #include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -130,7 +131,7 @@ class Lowering {
   // Under a name that no text can have.
   Name keep() {
     ops::Keep keeps;
-    fmt::format_to_n(keeps.name.text, Name::most, "{}", steps_.size());
+    std::to_string(steps_.size()).copy(keeps.name.text, Name::most);
     push(keeps, shape_);
     return keeps.name;
   }

@@ -144,7 +144,7 @@ std::string too_many_steps(const std::vector<Pass>& passes) {
   constexpr std::size_t most = 4096;
   std::size_t steps = 0;
   for (const Pass& pass : passes) steps += pass.end - pass.begin;
-  return steps <= most ? "" : fmt::format("its {} passes take {} steps, more than {}", passes.size(), steps, most);
+  return steps <= most ? "" : formatted("its {} passes take {} steps, more than {}", passes.size(), steps, most);
 }
 
 std::int64_t channels_together(const Program& program, const Pass& pass) {

@@ -68,7 +68,7 @@ std::string reaches_too_far(const Convolution& c) {
                        taps = capped_product({c.kernel[a] - 1, c.dilation[a]});
     const std::int64_t farthest =
         std::max({capped_sum({inputs, taps, c.padding[a]}), c.output[a], c.stride[a], c.dilation[a]});
-    if (farthest >= most_places) return fmt::format("axis {} reaches over 2^40 places or more", axis_letters[a]);
+    if (farthest >= most_places) return formatted("axis {} reaches over 2^40 places or more", axis_letters[a]);
   }
   return {};
 }

@@ -20,7 +20,7 @@ std::string wanted_engine(const PlanOptions& options, const Backends& backends) 
   for (const auto engine : backends.engines) names.push_back(engine().name());
   if (std::find(names.begin(), names.end(), wanted) == names.end())
     reject(by_caller ? "engine" : "CONVT_ENGINE", "names no engine of this build, which has {} (got '{}')",
-           fmt::join(names, ", "), wanted);
+           joined(names, ", "), wanted);
   return wanted;
 }
 
@@ -52,8 +52,8 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
          engine.candidates({program_, location_, options.workspace_limit, options.native_tf32 || wants_native_tf32(),
                             options.plain_ieee || wants_plain_ieee()})) {
       if (candidate.rejection.empty() && options.workspace_limit != 0 && candidate.workspace > options.workspace_limit)
-        candidate.rejection = fmt::format("needs {} bytes of workspace, over the limit of {}", candidate.workspace,
-                                          options.workspace_limit);
+        candidate.rejection = formatted("needs {} bytes of workspace, over the limit of {}", candidate.workspace,
+                                        options.workspace_limit);
       verdicts_.push_back({candidate.name, candidate.rejection, candidate.seconds});
       if (candidate.rejection.empty() && (!best.build || candidate.seconds < best.seconds)) best = std::move(candidate);
     }
@@ -67,10 +67,10 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
     return;
   }
   std::string reasons;
-  for (const Verdict& verdict : verdicts_) reasons += fmt::format("; {}: {}", verdict.candidate, verdict.reason);
+  for (const Verdict& verdict : verdicts_) reasons += formatted("; {}: {}", verdict.candidate, verdict.reason);
   const bool lacks_cuda = location_.device == CONVT_DEVICE_CUDA && !backends.has_cuda;
-  throw Error(CONVT_UNSUPPORTED, fmt::format("no engine can run this in memory of {}{}{}", print(location_),
-                                             lacks_cuda ? "; this build has no CUDA" : "", reasons));
+  throw Error(CONVT_UNSUPPORTED, formatted("no engine can run this in memory of {}{}{}", print(location_),
+                                           lacks_cuda ? "; this build has no CUDA" : "", reasons));
 }
 
 void Plan::pack_kernel(const void* kernel, void* stream) {

@@ -86,7 +86,7 @@ std::string print(const Step& step) {
   if (const Op* op = std::get_if<Op>(&step.what)) return print(*op);
   std::vector<std::string> parts;
   for (const Affine::Part& part : std::get<Affine>(step.what).parts) parts.push_back(print(part));
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return joined(parts, ", ");
 }
 
 namespace {

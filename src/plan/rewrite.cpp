@@ -131,7 +131,7 @@ bool cancel_shifts(Program& program, Affine& affine, const Step& norm) {
     const Affine::Part& part = affine.parts[i];
     const Line line = planned(part, Line());
     if (part.role == Affine::Part::op && line.a == 1 && (deaf == Deaf::to_channels || std::isfinite(line.b))) {
-      program.notes.push_back(fmt::format("{} cancels in {}", print(part), print(norm)));
+      program.notes.push_back(formatted("{} cancels in {}", print(part), print(norm)));
       affine.parts.erase(affine.parts.begin() + static_cast<std::ptrdiff_t>(i));
       changed = true;
     } else if (part.role == Affine::Part::reduction || (deaf == Deaf::to_constants && !std::isfinite(line.a))) {
@@ -163,7 +163,7 @@ bool delay_shifts(Program& program) {
     Step &step = program.steps[i], &next = program.steps[i + 1];
     const Affine* affine = affine_of(step);
     if (affine == nullptr || planned(*affine).a != 1 || !is_max_pool(next)) continue;
-    program.notes.push_back(fmt::format("{} moves behind {}", print(step), print(next)));
+    program.notes.push_back(formatted("{} moves behind {}", print(step), print(next)));
     step.in = step.out = next.out;
     std::swap(step, next);
     changed = true;
@@ -190,8 +190,8 @@ bool move_reduction(Program& program) {
     if (Affine* affine = affine_of(*step)) affine->parts.push_back({Affine::Part::reduction, reduction});
     step->in.channels = step->out.channels = 1;
   }
-  program.notes.push_back(fmt::format("{} moves into the kernel: 1 output channel instead of {}{}", print(op),
-                                      c.out_channels, c.groups == 1 ? "" : ", no groups"));
+  program.notes.push_back(formatted("{} moves into the kernel: 1 output channel instead of {}{}", print(op),
+                                    c.out_channels, c.groups == 1 ? "" : ", no groups"));
   steps.erase(found);
   c.groups = c.out_channels = program.conv.channels = 1;
   program.kernel_change.sums_channels = true;
@@ -292,10 +292,12 @@ bool move_one_pool(Program& program, std::size_t at) {
     change.window_stride[axis] *= windows.stride[axis];
   }
 
-  const auto sizes = [&](const Axes& axes) { return fmt::join(axes.end() - program.conv.dims, axes.end(), "x"); };
-  program.notes.push_back(fmt::format("{} moves into the kernel: {} taps at stride {} instead of {} at {}", print(op),
-                                      sizes(pooled->kernel), sizes(pooled->stride), sizes(program.convolution.kernel),
-                                      sizes(program.convolution.stride)));
+  const auto sizes = [&](const Axes& axes) {
+    return joined(std::span(axes.end() - program.conv.dims, axes.end()), "x");
+  };
+  program.notes.push_back(formatted("{} moves into the kernel: {} taps at stride {} instead of {} at {}", print(op),
+                                    sizes(pooled->kernel), sizes(pooled->stride), sizes(program.convolution.kernel),
+                                    sizes(program.convolution.stride)));
   program.convolution = *pooled;
   program.kernel_change = change;
   program.conv.space = pooled->output;
@@ -349,7 +351,7 @@ void spread_single_inputs(Program& program) {
   for (std::size_t a = 0; a < 3; ++a) {
     if (c.input[a] != 1 || c.dilation[a] != 1 || c.kernel[a] <= c.stride[a]) continue;
     c.stride[a] = c.kernel[a];
-    program.notes.push_back(fmt::format("axis {} has one input: stride {}", axis_letters[a], c.stride[a]));
+    program.notes.push_back(formatted("axis {} has one input: stride {}", axis_letters[a], c.stride[a]));
   }
 }
 

@@ -65,7 +65,7 @@ class Uses {
     if (index < first_operand_) return index == 0 ? "output" : index == 1 ? "input" : "kernel";
     const std::size_t i = index - first_operand_;
     return i < call_.operand_names.size() ? std::string(call_.operand_names[i])
-                                          : fmt::format("operands[{}] ({})", i, d_.operands[i].spec.name);
+                                          : formatted("operands[{}] ({})", i, d_.operands[i].spec.name);
   }
 
  private:
@@ -136,7 +136,7 @@ void check_workspace(const Uses& tensors, const Call& call, const Expected& expe
 }  // namespace
 
 std::string print(const Location& location) {
-  return location.device == CONVT_DEVICE_CPU ? "the host" : fmt::format("CUDA device {}", location.index);
+  return location.device == CONVT_DEVICE_CPU ? "the host" : formatted("CUDA device {}", location.index);
 }
 
 Location check_tensors(const Descriptor& descriptor, const Call& call, bool packed, Locate locate) {

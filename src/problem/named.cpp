@@ -87,7 +87,7 @@ std::size_t* size_field(Problem& problem, std::string_view name) {
 std::string fill_in(std::string_view chain, std::string_view name, double value) {
   std::string text(chain);
   if (const std::size_t at = text.find(name); at != std::string::npos)
-    text.replace(at, name.size(), fmt::format("{}", value));
+    text.replace(at, name.size(), formatted("{}", value));
   return text;
 }
 
@@ -119,7 +119,7 @@ Problem instantiate(const NamedProblem& row, std::span<const std::size_t> sizes,
 
 std::string example_case(const NamedProblem& row, std::string_view fields) {
   const std::string chain = fill_in(row.chain, words(row.parameters).back(), row.scalar);
-  return fmt::format("conv_transpose{}d dtype=f32 {}{}{}", row.dims, fields, chain.empty() ? "" : " | ", chain);
+  return formatted("conv_transpose{}d dtype=f32 {}{}{}", row.dims, fields, chain.empty() ? "" : " | ", chain);
 }
 
 }  // namespace convt::core

@@ -2,6 +2,7 @@
 // Parser and printer of whole problems.
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "base/dtype.hpp"
 #include "epilogue/text.hpp"
@@ -19,7 +20,7 @@ constexpr std::string_view heads[] = {"conv_transpose1d", "conv_transpose2d", "c
 // One of `names`, as its position.
 std::size_t choice(Scanner& s, const std::string_view* names, std::size_t count) {
   const std::size_t at = s.column();
-  const std::string expected = fmt::format("one of {}", fmt::join(names, names + count, ", "));
+  const std::string expected = formatted("one of {}", joined(std::span(names, count), ", "));
   const std::string_view word = s.word(expected);
   const auto* found = std::find(names, names + count, word);
   if (found == names + count) s.fail(at, "expected {} (got '{}')", expected, word);
@@ -39,7 +40,7 @@ void read_axes(Scanner& s, Problem& problem, const AxisParameter& parameter) {
     s.fail(comma, "expected 'x' between the sizes of {}, as in 8x8 (got ',')", parameter.name);
   const int dims = static_cast<int>(problem.dims);
   if (extents.rank != 1 && extents.rank != dims)
-    s.fail(at, "{} takes one size{} (got {})", parameter.name, dims == 1 ? "" : fmt::format(" or {}", dims),
+    s.fail(at, "{} takes one size{} (got {})", parameter.name, dims == 1 ? "" : formatted(" or {}", dims),
            extents.rank);
   const Axes axes = resolve(extents, dims, static_cast<std::int64_t>(parameter.fallback));
   std::copy(axes.begin(), axes.end(), (problem.*parameter.member).begin());
@@ -121,25 +122,25 @@ Problem parse_problem(std::string_view text) {
 
 std::string print(const Problem& problem) {
   std::string text = problem.prologue.empty() ? "" : print(problem.prologue) + " | ";
-  text += fmt::format("conv_transpose{}d dtype={}", problem.dims, name_of(problem.dtype));
+  text += formatted("conv_transpose{}d dtype={}", problem.dims, name_of(problem.dtype));
   const auto layout = [](convt_layout l) { return layout_names[static_cast<std::size_t>(l)]; };
   if (problem.input_layout != problem.output_layout)
-    text += fmt::format(" layout={}->{}", layout(problem.input_layout), layout(problem.output_layout));
+    text += formatted(" layout={}->{}", layout(problem.input_layout), layout(problem.output_layout));
   else if (problem.input_layout != CONVT_CHANNELS_FIRST)
-    text += fmt::format(" layout={}", layout(problem.input_layout));
+    text += formatted(" layout={}", layout(problem.input_layout));
   if (problem.precision != CONVT_FLOAT32_IEEE)
-    text += fmt::format(" precision={}", precision_names[static_cast<std::size_t>(problem.precision)]);
-  text += fmt::format(" batch={} channels={}->{}", problem.batch_size, problem.in_channels, problem.out_channels);
+    text += formatted(" precision={}", precision_names[static_cast<std::size_t>(problem.precision)]);
+  text += formatted(" batch={} channels={}->{}", problem.batch_size, problem.in_channels, problem.out_channels);
   if (problem.input_within != 0 || problem.output_within != 0)
-    text += fmt::format(" within={}->{}", problem.input_within, problem.output_within);
+    text += formatted(" within={}->{}", problem.input_within, problem.output_within);
   for (const AxisParameter& parameter : axis_parameters) {
     const RawAxes& axes = problem.*parameter.member;
     const auto begin = axes.end() - static_cast<std::ptrdiff_t>(problem.dims);
     const bool uniform = std::all_of(begin, axes.end(), [&](std::size_t size) { return size == *begin; });
     if (uniform && !parameter.required && *begin == parameter.fallback) continue;
-    text += fmt::format(" {}={}", parameter.name, fmt::join(begin, uniform ? begin + 1 : axes.end(), "x"));
+    text += formatted(" {}={}", parameter.name, joined(std::span(begin, uniform ? begin + 1 : axes.end()), "x"));
   }
-  if (problem.groups != 1) text += fmt::format(" groups={}", problem.groups);
+  if (problem.groups != 1) text += formatted(" groups={}", problem.groups);
   if (!problem.chain.empty()) text += " | " + print(problem.chain);
   return text;
 }

@@ -25,7 +25,7 @@ std::int64_t size(std::string_view argument, std::size_t value, std::size_t leas
 
 std::string axis_name(const AxisParameter& parameter, std::size_t axis) {
   return parameter.name == "input" ? std::string(input_names[axis])
-                                   : fmt::format("{}_{}", parameter.name, axis_letters[axis]);
+                                   : formatted("{}_{}", parameter.name, axis_letters[axis]);
 }
 
 Axes axes(const Problem& problem, std::string_view name, std::size_t least) {
@@ -53,7 +53,7 @@ Axes output_axes(const Convolution& c) {
   for (std::size_t a = 0; a < 3; ++a) {
     const char letter = axis_letters[a];
     if (c.output_padding[a] >= std::max(c.stride[a], c.dilation[a]))
-      reject(fmt::format("output_padding_{}", letter),
+      reject(formatted("output_padding_{}", letter),
              "must be smaller than the larger of stride and dilation (got {}, with stride_{} {} and dilation_{} {})",
              c.output_padding[a], letter, c.stride[a], letter, c.dilation[a]);
     // Without its cropping by padding: every coordinate an engine computes lies inside.
@@ -61,11 +61,11 @@ Axes output_axes(const Convolution& c) {
         Wide(c.input[a] - 1) * c.stride[a] + Wide(c.dilation[a]) * (c.kernel[a] - 1) + c.output_padding[a] + 1;
     const Wide size = whole - 2 * Wide(c.padding[a]);
     const auto formula = [&] {
-      return fmt::format("({} - 1)*{} - 2*{} + {}*({} - 1) + {} + 1", c.input[a], c.stride[a], c.padding[a],
-                         c.dilation[a], c.kernel[a], c.output_padding[a]);
+      return formatted("({} - 1)*{} - 2*{} + {}*({} - 1) + {} + 1", c.input[a], c.stride[a], c.padding[a],
+                       c.dilation[a], c.kernel[a], c.output_padding[a]);
     };
     if (size < 1)
-      reject(fmt::format("padding_{}", letter),
+      reject(formatted("padding_{}", letter),
              "leaves an empty output on axis {}: (in - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding "
              "+ 1 must be at least 1 (got {})",
              letter, formula());
@@ -81,7 +81,7 @@ Axes output_axes(const Convolution& c) {
 std::int64_t checked_count(std::string_view argument, const std::vector<std::int64_t>& sizes, convt_dtype dtype) {
   const auto count = checked_product(sizes);
   if (!count || !checked_product(std::array{*count, static_cast<std::int64_t>(size_of(dtype))}))
-    reject(argument, "passes 2^63 bytes ({} elements of {} bytes)", fmt::join(sizes, " x "), size_of(dtype));
+    reject(argument, "passes 2^63 bytes ({} elements of {} bytes)", joined(sizes, " x "), size_of(dtype));
   return *count;
 }
 
@@ -139,13 +139,13 @@ bool may_precede(const Op& any) {
 
 void add_prologue(Descriptor& d, const Op& op) {
   const auto complain = [&](std::string_view what) {
-    return fmt::format("{}, in op {} of the prologue", what, d.prologue.size() + 1);
+    return formatted("{}, in op {} of the prologue", what, d.prologue.size() + 1);
   };
   if (!may_precede(op))
     reject(name_of(op), "{}",
-           complain(fmt::format("cannot stand before the convolution, where ops see one element and numbers of its "
-                                "channel: pointwise ops, number and channel terms, batch_norm (got {})",
-                                print(op))));
+           complain(formatted("cannot stand before the convolution, where ops see one element and numbers of its "
+                              "channel: pointwise ops, number and channel terms, batch_norm (got {})",
+                              print(op))));
   Stage stage{op, d.input, d.input, d.operands.size(), 0};
   try {
     infer(op, d.input, {});
@@ -162,7 +162,7 @@ void add_stage(Descriptor& d, const Op& op, std::vector<KeptShape>& kept) {
   try {
     stage.out = infer(op, in, kept);
   } catch (const Error& error) {  // a chain may have several ops of one name
-    throw Error(error.status(), fmt::format("{}, in op {} of the chain", error.what(), d.stages.size() + 1));
+    throw Error(error.status(), formatted("{}, in op {} of the chain", error.what(), d.stages.size() + 1));
   }
   check_bytes(name_of(op), stage.out, d.dtype);
   add_operands(d, stage, d.stages.size(), "");

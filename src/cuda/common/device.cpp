@@ -25,8 +25,8 @@ std::string why_unusable(int device) {
   const cudaError_t error = cudaGetDeviceCount(&count);
   ignore(error);
   if (error != cudaSuccess)
-    return fmt::format("CUDA finds no device: {}: {}", cudaGetErrorName(error), cudaGetErrorString(error));
-  if (device >= count) return fmt::format("there is no CUDA device {}, of {}", device, count);
+    return formatted("CUDA finds no device: {}: {}", cudaGetErrorName(error), cudaGetErrorString(error));
+  if (device >= count) return formatted("there is no CUDA device {}, of {}", device, count);
   return "";
 }
 
@@ -46,10 +46,10 @@ DeviceProperties ask(int device) {
   check(cudaGetDeviceProperties(&all, device), "cudaGetDeviceProperties");
   result.memory_bytes = all.totalGlobalMem;
   if (result.major < least_major)
-    result.unusable = fmt::format("needs compute capability {}.0, CUDA device {} has {}.{}", least_major, device,
-                                  result.major, result.minor);
+    result.unusable = formatted("needs compute capability {}.0, CUDA device {} has {}.{}", least_major, device,
+                                result.major, result.minor);
   else if (attribute(cudaDevAttrMemoryPoolsSupported, device) == 0)
-    result.unusable = fmt::format("CUDA device {} has no stream-ordered memory", device);
+    result.unusable = formatted("CUDA device {} has no stream-ordered memory", device);
   return result;
 }
 

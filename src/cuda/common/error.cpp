@@ -14,7 +14,7 @@ void check(cudaError_t error, const char* what) {
   ignore(error);
   const bool memory = error == cudaErrorMemoryAllocation;
   throw Error(memory ? CONVT_OUT_OF_MEMORY : CONVT_DEVICE_ERROR,
-              fmt::format("{}: {}: {}", what, cudaGetErrorName(error), cudaGetErrorString(error)));
+              formatted("{}: {}: {}", what, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
 
 }  // namespace convt::core::cuda

@@ -48,7 +48,7 @@ Location locate(const void* pointer) {
   if (means_host(result)) return {};
   if (result != CUDA_SUCCESS)
     throw Error(CONVT_DEVICE_ERROR,
-                fmt::format("cuPointerGetAttributes answers CUDA error {}", static_cast<int>(result)));
+                formatted("cuPointerGetAttributes answers CUDA error {}", static_cast<int>(result)));
   if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return {};
   return {CONVT_DEVICE_CUDA, ordinal};
 }

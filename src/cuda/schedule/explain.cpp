@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <string>
 #include <vector>
 
 #include "base/dtype.hpp"
+#include "base/format.hpp"
 #include "cuda/schedule/schedule.hpp"
 #include "epilogue/text.hpp"
 
@@ -19,8 +17,8 @@ std::vector<std::string> Schedule::explain() const {
     for (const Step& step : program->prologue) line += " + " + print(step);
     line += " -> memory, in a pass of its own: ";
     line += program->prologue.empty() ? "a dense copy"
-                                      : fmt::format("prologue rounded to {}", name_of(program->asked->dtype));
-    lines.push_back(fmt::format("{}, {:.3g} us", line, 1e6 * prologue_seconds(program->asked->input.batch)));
+                                      : formatted("prologue rounded to {}", name_of(program->asked->dtype));
+    lines.push_back(formatted("{}, {:.3g} us", line, 1e6 * prologue_seconds(program->asked->input.batch)));
   }
   for (const PassPlan& p : passes) {
     std::string line = p.stages.front().convolves ? "convolution" : "stored values";
@@ -29,23 +27,23 @@ std::vector<std::string> Schedule::explain() const {
       if (&stage != &p.stages.front()) {
         line += passes_l2 ? " -> memory" : " -> L2";
         if (static_cast<std::int64_t>(size_of(stage.reads)) < real)
-          line += fmt::format(", rounded to {}", name_of(stage.reads));
+          line += formatted(", rounded to {}", name_of(stage.reads));
       }
       if (stage.pool != Stage::no_pool) line += " -> " + print(program->steps[stage.pool]);
       for (std::size_t i = stage.begin; i < stage.end; ++i) line += " + " + print(program->steps[i]);
     }
     if (p.pass.sink == Pass::Sink::fold && static_cast<std::int64_t>(size_of(p.stages.back().writes)) < real)
-      line += fmt::format(", rounded to {}", name_of(p.stages.back().writes));
+      line += formatted(", rounded to {}", name_of(p.stages.back().writes));
     line += p.pass.sink == Pass::Sink::output ? " -> output" : " -> " + print(program->steps[p.pass.end]) + " measures";
     if (p.pass.stores) line += store_in_output ? ", kept in the output" : ", kept in the workspace";
     if (p.pass.stores && static_cast<std::int64_t>(size_of(p.stored)) < real)
-      line += fmt::format(", rounded to {}", name_of(p.stored));
+      line += formatted(", rounded to {}", name_of(p.stored));
     lines.push_back(line);
     if (p.tiles() > 1 || p.images < flight)
       lines.push_back(
-          fmt::format("slabs of {} images x {} pixels, {} per image", p.images, fmt::join(p.tile, "x"), p.tiles()));
+          formatted("slabs of {} images x {} pixels, {} per image", p.images, joined(p.tile, "x"), p.tiles()));
   }
-  if (flight < program->asked->input.batch) lines.push_back(fmt::format("{} images at a time", flight));
+  if (flight < program->asked->input.batch) lines.push_back(formatted("{} images at a time", flight));
   return lines;
 }
 

@@ -36,9 +36,8 @@ class PlainConvolver : public Convolver {
   std::string explain(bool) const override {
     const Descriptor& asked = *program_->asked;
     const bool tf32 = asked.precision == CONVT_FLOAT32_TF32 && asked.dtype == CONVT_F32;
-    return fmt::format("computes in {}, blocks of {} channels x {} positions{}", doubles ? "f64" : "f32",
-                       rows_of(block_), columns_of(block_, doubles),
-                       tf32 ? "; TF32 was allowed, these products are float32's" : "");
+    return formatted("computes in {}, blocks of {} channels x {} positions{}", doubles ? "f64" : "f32", rows_of(block_),
+                     columns_of(block_, doubles), tf32 ? "; TF32 was allowed, these products are float32's" : "");
   }
   double packed_bytes() const override {
     const Convolution& c = program_->convolution;
@@ -89,12 +88,12 @@ void PlainConvolver<T>::plan_taps() {
     const std::int64_t stride = c.input[a] == 1 && c.stride[a] >= most_parameter ? 1 : c.stride[a];
     if (dilation >= most_parameter || stride >= most_parameter) {
       rejection =
-          fmt::format("the {} along {} passes 2^31", stride >= most_parameter ? "stride" : "dilation", axis_letters[a]);
+          formatted("the {} along {} passes 2^31", stride >= most_parameter ? "stride" : "dilation", axis_letters[a]);
       return;
     }
     taps_[a] = tap_axis(c.kernel[a], stride, dilation);
     if (c.kernel[a] > most_steps || (c.kernel[a] - 1) * dilation / stride >= most_inside)
-      rejection = fmt::format("the taps along {} reach over 2^29 inputs", axis_letters[a]);
+      rejection = formatted("the taps along {} reach over 2^29 inputs", axis_letters[a]);
   }
   // Where a block's inputs begin is counted from position 0, which can lie far outside the image.
   const Descriptor& asked = *program_->asked;

@@ -20,7 +20,7 @@ constexpr double few_seconds = 1e-5;
 
 // Inputs that each tap meets, as segments; or why there are too many.
 std::string cut(const Convolution& c, std::size_t a, Axis& axis) {
-  if (c.kernel[a] > Axis::most_taps) return fmt::format("takes up to {} taps along an axis", Axis::most_taps);
+  if (c.kernel[a] > Axis::most_taps) return formatted("takes up to {} taps along an axis", Axis::most_taps);
   if (c.input[a] > most_sizes) return "the input is too large";
   std::vector<Interval> inputs;
   std::vector<std::int64_t> ends{0, c.input[a]};
@@ -86,8 +86,8 @@ class SumsConvolver : public Convolver {
     return launch_seconds + input_seconds(images) + product_seconds(images);
   }
   std::string explain(bool) const override {
-    return fmt::format("the sum over space moves into the kernel: {} taps times sums of {} parts of the input", taps_,
-                       axis_[0].segments * axis_[1].segments * axis_[2].segments);
+    return formatted("the sum over space moves into the kernel: {} taps times sums of {} parts of the input", taps_,
+                     axis_[0].segments * axis_[1].segments * axis_[2].segments);
   }
   double packed_bytes() const override {
     const Convolution& c = program_->convolution;

@@ -118,7 +118,7 @@ class TiledConvolver : public HopperConvolver {
 std::string TiledConvolver::explain(bool pools) const {
   const Tile& t = pools ? choice_.folded : choice_.preferred;
   const convt_dtype dtype = program_->asked->dtype;
-  return fmt::format(
+  return formatted(
       "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
       g_.tf32_as_f16()             ? "f16 in place of tf32"
       : g_.format == Format::f16x3 ? "f16, three products for each of float32"

@@ -115,7 +115,7 @@ class Sm90Engine final : public Engine {
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
     if (device.major != 9 || device.minor != 0) {
-      none.rejection = fmt::format("needs compute capability 9.0, this is {}.{}", device.major, device.minor);
+      none.rejection = formatted("needs compute capability 9.0, this is {}.{}", device.major, device.minor);
       return {none};
     }
     Geometry geometry;
@@ -162,10 +162,10 @@ class Sm90Engine final : public Engine {
     for (const Tile& tile : tiling.folds ? tiling.folded : tiling.tiles) {
       const std::string own = (choice.geometry.guarded() ? "f" : "") + tile.print();
       Candidate none;
-      none.name = fmt::format("{} {}", name(), own);
+      none.name = formatted("{} {}", name(), own);
       none.rejection = tile.rejection;
       if (none.rejection.empty() && !wanted.empty() && own != wanted)
-        none.rejection = fmt::format("CONVT_TILE asks for {}", wanted);
+        none.rejection = formatted("CONVT_TILE asks for {}", wanted);
       if (!none.rejection.empty()) {
         if (!wanted.empty()) all.push_back(none);
         continue;

@@ -303,10 +303,10 @@ std::string describe(const Program& program, Geometry& g) {
   std::int64_t taps = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const std::int64_t dilation = c.kernel[a] == 1 ? 1 : c.dilation[a];
-    if (c.stride[a] > most_stride) return fmt::format("takes strides up to {}", most_stride);
+    if (c.stride[a] > most_stride) return formatted("takes strides up to {}", most_stride);
     if (std::max(dilation, c.kernel[a]) > most_sizes) return "the kernel is too large";
     taps *= c.kernel[a];
-    if (taps > most_taps) return fmt::format("takes kernels of up to {} taps", most_taps);
+    if (taps > most_taps) return formatted("takes kernels of up to {} taps", most_taps);
     g.taps[a] = tap_axis(c.kernel[a], c.stride[a], dilation);
     std::int64_t span = 0;
     for (std::int64_t lead = 0; lead < c.stride[a]; ++lead) {
@@ -336,8 +336,8 @@ std::string describe(const Program& program, Geometry& g) {
 }
 
 std::string Tile::print() const {
-  return fmt::format("{}{}{}", row_of(config).letter, run ? 'r' : axis_letters[static_cast<std::size_t>(group_axis)],
-                     fmt::join(size, "x"));
+  return formatted("{}{}{}", row_of(config).letter, run ? 'r' : axis_letters[static_cast<std::size_t>(group_axis)],
+                   joined(size, "x"));
 }
 
 std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const DeviceProperties& device) {
