@@ -11,7 +11,7 @@
 namespace convt::cli {
 namespace {
 
-enum class Temper { plain, sparse, wide, pixel, prime };
+enum class Temper { plain, sparse, wide, pixel, prime, striding };
 
 struct Axis {
   std::size_t input, kernel, stride, dilation, output_padding, padding;
@@ -44,6 +44,11 @@ Axis draw_axis(Random& random, Temper temper) {
       axis.input = random.pick<std::size_t>({2, 3, 5, 7});
       axis.kernel = random.pick<std::size_t>({2, 3, 5});
       axis.stride = random.pick<std::size_t>({1, 2, 3});
+      break;
+    case Temper::striding:  // along some axes
+      axis.input = random.between(1, 3);
+      if (random.chance(50)) axis.stride = random.between(5, 12);
+      axis.kernel = random.pick<std::size_t>({1, axis.stride, axis.stride + 1});
       break;
   }
   if (random.chance(40)) axis.output_padding = random.below(std::max(axis.stride, axis.dilation));
@@ -98,8 +103,8 @@ void shrink(Problem& problem, std::vector<Axis>& axes) {
 }
 
 void draw_sizes(Random& random, Problem& problem) {
-  const Temper temper = random.pick(
-      {Temper::plain, Temper::plain, Temper::plain, Temper::sparse, Temper::wide, Temper::pixel, Temper::prime});
+  const Temper temper = random.pick({Temper::plain, Temper::plain, Temper::plain, Temper::sparse, Temper::wide,
+                                     Temper::pixel, Temper::prime, Temper::striding});
   problem.dims = random.between(1, 3);
   problem.batch_size = random.pick<std::size_t>({1, 1, 2, 3});
   draw_channels(random, temper, problem);

@@ -26,7 +26,7 @@ namespace {
 // of even and of odd length, and halo tiles whose lines begin at both; results that are stored as vectors; pools whose
 // results writers store, many tiles of a block; many chunks, of phases that are summed together; halo tiles that are
 // there twice; norms over more channels than 64, and than 128; rows of half the bytes, as boxes of whole ones do not
-// fit.
+// fit; long strides, whose phases along w are split.
 const std::vector<std::string> shapes = {
     "1d batch=3 channels=20->40 input=100 kernel=9 stride=4 padding=2 | bias | silu",
     "1d channels=1->1 input=1 kernel=1",
@@ -96,6 +96,24 @@ const std::vector<std::string> shapes = {
     "2d batch=2 channels=40->70 input=9x37 kernel=3 stride=2 padding=1 | bias | relu",
     "3d batch=3 channels=8->20 input=4x7x13 kernel=3x2x5 stride=3x1x2 padding=1x0x2 | relu",
     "3d batch=2 channels=16->24 input=3x9x35 kernel=3 stride=2 padding=1",
+    "1d batch=2 channels=72->40 input=21 kernel=16 stride=8 padding=4 | bias | relu",
+    "1d channels=140->70 input=19 kernel=10 stride=5 padding=3 output_padding=2 | leaky_relu(0.1)",
+    "1d batch=3 channels=20->24 input=40 kernel=7 stride=7 | gelu",
+    "1d channels=600->30 input=9 kernel=12 stride=6 padding=3",
+    "2d channels=21->21 input=4x9 kernel=16 stride=8 padding=2 | bias",
+    "2d channels=12->66 input=5x4 kernel=5 stride=6 dilation=2 | tanh",  // phases without taps
+    "2d channels=24->32 input=3x9 kernel=8 stride=8 | relu | max_pool(8)",
+    "3d channels=8->12 input=2x3x5 kernel=2x3x9 stride=2x4x8 layout=channels_last | bias | softmax",
+    "3d batch=2 channels=16->64 input=2x3x9 kernel=4x2x8 stride=4x2x8 padding=1 | layer_norm(channels) | gelu",
+    // Windows of phases.
+    "1d batch=2 channels=72->40 input=13 kernel=20 stride=10 padding=5 | bias | relu",
+    "1d channels=24->24 input=20 kernel=9 stride=9 padding=2 output_padding=4 | tanh",
+    "1d channels=16->70 input=7 kernel=33 stride=17 dilation=3 | layer_norm(channels) | gelu",
+    "1d channels=40->8 input=5 kernel=64 stride=64 padding=13 | leaky_relu(0.2)",
+    "2d batch=2 channels=20->30 input=3x5 kernel=16 stride=16 padding=3 | bias | gelu",
+    "2d channels=20->24 input=2x4 kernel=3x12 stride=12x4 layout=channels_last | relu | max_pool(3)",
+    "2d channels=9->21 input=3x4 kernel=12x10 stride=9x11 padding=1x2 output_padding=8x3 | softmax",
+    "3d channels=20->64 input=2x3x3 kernel=8x8x2 stride=8x8x2 | instance_norm | relu",
 };
 
 class HopperModel : public ::testing::TestWithParam<std::string> {};

@@ -12,7 +12,9 @@
 
 namespace convt::core::cuda::sm90 {
 
-inline constexpr int most_stride = 4, most_phases = most_stride * most_stride * most_stride;
+inline constexpr int most_stride = 64;
+// Phases of one launch: along an axis, as their numbers have 3 bits (Missing in store/writer.cuh); in all.
+inline constexpr int most_axis_phases = 8, most_phases = 64;
 inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
 inline constexpr int work_tile_bytes = 32, partial_tile_bytes = 32;  // in shared memory
 inline constexpr int vector_round = warp_threads * 16;  // bytes that a warp exchanges at once: store/vectors.cuh
@@ -129,7 +131,9 @@ struct Divisor {
   }
 };
 
-// One axis of a slab. Output o of its box has phase (lead + o) % stride and position (lead + o) / stride.
+// One axis of a slab. Output o of its box has phase (lead + o) % stride and position (lead + o) / stride. If a launch
+// has some of the phases only (host/phase_window.hpp), these count as all: `stride` is their number, and of the outputs
+// those of other phases are left out.
 struct ConvAxis {
   TapAxis taps;
   int stride = 1, lead = 0;

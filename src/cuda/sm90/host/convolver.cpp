@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/division.hpp"
+#include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "cuda/sm90/host/make_program.hpp"
 #include "cuda/sm90/host/register_epilogue.hpp"
@@ -53,8 +54,10 @@ class TiledConvolver : public HopperConvolver {
   bool steps_run_in_registers(std::size_t begin, std::size_t end) const override {
     return register_steps(begin, end) == end - begin || program_steps(begin, end);
   }
+  std::string why_not(std::size_t begin, std::size_t end) const override;
   bool runs_in_registers(const ConvJob& job) const override;
-  void convolve(const ConvJob& job, FallbackLink& link) const override;
+  int launches() const override { return g_.windows.count(); }
+  void convolve(const ConvJob& job, int launch, FallbackLink& link) const override;
   std::int64_t most_work_tiles() const override;
   Flags packed_flags(const ConvJob& job) const override { return packed_flags(packed_of(job, tile_for(job))); }
 
@@ -104,7 +107,8 @@ class TiledConvolver : public HopperConvolver {
   }
   // programmed: the chain is a register program.
   void prepare_epilogue(const ConvJob& job, const Tile& tile, bool programmed, ConvParams& p) const;
-  void set_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const;
+  // Returns the phases of the box's first output.
+  std::array<int, 3> set_axes(const ConvJob& job, const Tile& tile, const PhaseWindow& window, ConvParams& p) const;
   void set_tile(const Tile& tile, ConvParams& p) const;
   void pass_on(const Tile& tile, const Launch& how, ConvParams& p, FallbackLink& link) const;
 
@@ -137,7 +141,7 @@ bool TiledConvolver::folds(const Step& step) const {
   const Op* const op = std::get_if<Op>(&step.what);
   const Convolution& c = program_->convolution;
   if (op == nullptr || !has_columns(configs::folded, g_.columns) || !choice_.folded.rejection.empty() ||
-      volume(c.stride) == 1)
+      volume(c.stride) == 1 || g_.windows.count() > 1)
     return false;
   return std::visit(
       [&]<class T>(const T& pool) {
@@ -215,20 +219,34 @@ void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype
     pack_as(choice_.preferred, p, to + joined_at(), stream, early || !only_slides_);
 }
 
-void TiledConvolver::set_axes(const ConvJob& job, const Tile& tile, ConvParams& p) const {
+// A strip, and a whole tensor with other strides than the results, count outputs of all phases.
+std::string TiledConvolver::why_not(std::size_t begin, std::size_t end) const {
+  const Descriptor& asked = *program_->asked;
+  const bool near = has_near_results(strides_of(asked.output_layout, asked.output, asked.output_within),
+                                     program_->convolution.stride);
+  if (g_.windows.count() == 1 || (steps_run_in_registers(begin, end) && !takes_tensors(begin, end) && near)) return "";
+  return "its phases take several launches, and its chain does not run in registers";
+}
+
+std::array<int, 3> TiledConvolver::set_axes(const ConvJob& job, const Tile& tile, const PhaseWindow& window,
+                                            ConvParams& p) const {
   const Descriptor& asked = *program_->asked;
   const Strides in = strides_of(asked.input_layout, asked.input);
   const std::array<std::int64_t, 3> steps{in.d, in.h, in.w};
   std::int64_t from = job.slab.images.begin * in.n;
+  std::array<int, 3> leads{};
   for (std::size_t a = 0; a < 3; ++a) {
     const std::size_t own = tile.order[a];
     ConvAxis& axis = p.axis[a];
     const std::int64_t stride = g_.taps[own].stride;
     const Lead lead = lead_of(job.slab.box.origin[own], g_.padding[own], stride);
+    leads[a] = static_cast<int>(lead.phase);
     axis.taps = g_.taps[own];
-    axis.stride = static_cast<int>(stride);
-    axis.lead = static_cast<int>(lead.phase);
-    axis.size = static_cast<int>(job.slab.box.size[own]);
+    axis.stride = window.count[own];
+    // From which of the window's phases on outputs are those of the next position.
+    const auto wraps = static_cast<int>(stride - lead.phase) - window.first[own];
+    axis.lead = std::clamp(axis.stride - wraps, 0, axis.stride);
+    axis.size = static_cast<int>(outputs_in(window, own, job.slab.box.size[own]));
     const bool slides = tile.config == configs::sliding && a == 0;
     axis.tile = slides ? axis.size : tile.size[a];
     axis.tiles = (axis.size - 1) / (axis.tile * axis.stride) + 1;
@@ -248,6 +266,7 @@ void TiledConvolver::set_axes(const ConvJob& job, const Tile& tile, ConvParams& 
       in.c == 1 && g_.in_channels % g_.unit_channels() == 0 && reinterpret_cast<std::uintptr_t>(job.input) % 16 == 0;
   p.pairs = g_.element == 2 && in.w == 1 && in.h % 2 == 0 && in.c % 2 == 0 &&
             reinterpret_cast<std::uintptr_t>(job.input) % 4 == 0;
+  return leads;
 }
 
 void TiledConvolver::set_tile(const Tile& tile, ConvParams& p) const {
@@ -348,14 +367,23 @@ void TiledConvolver::prepare_epilogue(const ConvJob& job, const Tile& tile, bool
                     g_.splits(), p);
 }
 
-void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {
+void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& link) const {
+  const PhaseWindow window = g_.windows.at(launch);  // the tile's axes are in another order only if all strides are 1
+  for (std::size_t a = 0; a < 3; ++a)
+    if (outputs_in(window, a, whole.slab.box.size[a]) == 0) return;
+  ConvJob job = whole;
+  job.early = whole.early && launch == 0;
+  job.to.data =
+      static_cast<std::byte*>(job.to.data) +
+      static_cast<std::int64_t>(size_of(job.to.dtype)) *
+          (window.first[0] * job.to.step.d + window.first[1] * job.to.step.h + window.first[2] * job.to.step.w);
   ConvParams p;
   const convt_dtype dtype = program_->asked->dtype;
   const Tile& tile = tile_for(job);
   assert(tile.config != configs::strip || !only_slides_);
   const bool programmed = tile.config != configs::strip && !are_short(job);
   prepare_epilogue(job, tile, programmed, p);
-  set_axes(job, tile, p);
+  const std::array<int, 3> leads = set_axes(job, tile, window, p);
   set_tile(tile, p);
   const std::byte* const packed = packed_of(job, tile);
   p.nonfinite = packed_flags(packed);
@@ -380,16 +408,17 @@ void TiledConvolver::convolve(const ConvJob& job, FallbackLink& link) const {
       static_cast<int>(job.slab.images.size()) * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles * p.bands;
   p.paired = tile.config == configs::swapped
                  ? are_pairs(job.to, p.axis[2].size) && (!tile.run || p.axis[2].halo % 2 == 0)
-                 : is_paired(job.to, p.axis[2], programmed ? p.program.channels : g_.out_channels);
+                 : window.stride[2] % 2 == 0 &&
+                       is_paired(job.to, p.axis[2], programmed ? p.program.channels : g_.out_channels);
   p.vectors = tile.config == configs::folded && job.to.dtype == dtype && has_vectors(job.to, p.axis[2], g_);
   p.to = job.to;
   if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);
-  p.results = result_steps(p, job.pool != nullptr, g_.columns);
+  p.results = result_steps(p, job.pool != nullptr ? std::array{1, 1, 1} : window.stride, g_.columns);
   p.missing = missing_everywhere(p);
   p.chain = job.chain;
-  fill_phases(p, tile.config == configs::sliding);
+  fill_phases(window, leads, tile.config == configs::sliding, p);
   const bool few = p.work_tiles < most_split_rounds * device_.multiprocessors;
-  const std::int64_t partials = split_work_tiles(p, few && tile.config.splits());
+  const std::int64_t partials = split_work_tiles(p, few && tile.config.splits(), device_.multiprocessors);
   const std::int64_t parts = tile.config == configs::sliding ? std::int64_t{p.work_tiles} * p.axis[0].size : partials;
   const auto grid = static_cast<int>(std::min<std::int64_t>(parts, device_.multiprocessors));
   if (tile.config != configs::sliding && tile.config != configs::k_heavy) list_taps(p, tile.config.joint());

@@ -29,10 +29,14 @@ class HopperConvolver : public Convolver {
   // Whether all of a chain runs in registers: of steps [begin, end), or of a job.
   virtual bool steps_run_in_registers(std::size_t begin, std::size_t end) const = 0;
   virtual bool runs_in_registers(const ConvJob& job) const = 0;
-  virtual void convolve(const ConvJob& job, FallbackLink& link) const = 0;
+  // Launches that a job takes, and each of them: a window of phases (host/phase_window.hpp).
+  virtual int launches() const = 0;
+  virtual void convolve(const ConvJob& job, int launch, FallbackLink& link) const = 0;
   void convolve(const ConvJob& job) const override {
-    FallbackLink none;
-    convolve(job, none);
+    for (int launch = 0; launch < launches(); ++launch) {
+      FallbackLink none;
+      convolve(job, launch, none);
+    }
   }
   // An upper bound of the work tiles of a launch.
   virtual std::int64_t most_work_tiles() const = 0;

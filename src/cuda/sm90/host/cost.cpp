@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/division.hpp"
+#include "cuda/sm90/host/tables.hpp"
 
 namespace convt::core::cuda::sm90 {
 
@@ -35,6 +36,7 @@ constexpr double value_clocks(const Config& config, int element) {
 // Storing a run of outputs: by writers; a line whose first and last sectors are partial; a few positions; their phases
 // one by one; half a sector.
 constexpr double writer_clocks = 5, line_clocks = 20, run_clocks = 10, apart_clocks = 18, half_clocks = 5;
+constexpr double launch_seconds = 3e-6;            // of one more, with its last round
 constexpr double run_rate = 18, writer_rate = 13;  // bytes per clock
 
 // The loads of a box, whose lines begin anywhere in a sector.
@@ -79,12 +81,17 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
     work_tiles *= static_cast<double>(ceil_div(box[a], tile.size[a] * stride));
     positions *= tile.size[a];
     phases *= static_cast<double>(std::min(stride, box[a]));
-    if (a < 2 && tile.config.splits()) partials = phases;
+  }
+  const int windows = g.windows.count();
+  const auto row = static_cast<int>(std::min<std::int64_t>(g.windows.most[2], box[2]));
+  if (tile.config.splits()) {
+    const double each = std::max(phases / windows, 1.0);
+    partials = std::max(each / phases_together(row, work_tiles * each, device.multiprocessors), 1.0);
   }
   if (work_tiles >= 1.0 * most_split_rounds * device.multiprocessors) partials = 1;
   const double m_tiles = tile.m_tiles[0] * tile.m_tiles[1] * tile.m_tiles[2];
   const double products = g.tap_count() * steps_of(g) * m_tiles * m_tile_clocks(tile.config, g.columns);
-  const double passes = tile.resident ? 1 : std::ceil(phases / tile.config.joint());
+  const double passes = tile.resident ? windows : std::ceil(phases / tile.config.joint());
   const double stage = tile.weight_stage_tiles * g.columns * g.row_bytes;
   const double weights = tile.all_weights
                              ? 0
@@ -147,7 +154,9 @@ double sliding_seconds(const Geometry& g, const Tile& tile, std::int64_t images,
 
 double seconds_of(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
                   const DeviceProperties& device) {
-  return (tile.config == configs::sliding ? sliding_seconds : tile_seconds)(g, tile, images, box, device);
+  const double more_launches = launch_seconds * (g.windows.count() - 1);
+  return more_launches +
+         (tile.config == configs::sliding ? sliding_seconds : tile_seconds)(g, tile, images, box, device);
 }
 
 }  // namespace convt::core::cuda::sm90

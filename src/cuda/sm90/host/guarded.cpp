@@ -31,7 +31,8 @@ class GuardedConvolver : public Convolver {
     return saved * first_->seconds(images, box, pools) + fallback_seconds + second_->packed_bytes() / pack_rate;
   }
   std::string why_not(std::size_t begin, std::size_t end) const override {
-    return first_->steps_run_in_registers(begin, end) ? "" : "its chain runs in strips, which multiply without f16";
+    if (!first_->steps_run_in_registers(begin, end)) return "its chain runs in strips, which multiply without f16";
+    return second_->why_not(begin, end);
   }
   std::string explain(bool pools) const override { return first_->explain(pools); }
 
@@ -64,11 +65,13 @@ void GuardedConvolver::convolve(const ConvJob& job) const {
   again.packed += static_cast<std::size_t>(second_at());
   if (!first_->runs_in_registers(job)) return second_->convolve(again);
   again.early = true;  // it waits for the first kernel
-  FallbackLink link{.weight_guard = first_->packed_flags(job),
-                    .range_flags = reinterpret_cast<unsigned char*>(job.scratch),
-                    .list = reinterpret_cast<int*>(job.scratch + lists_at())};
-  first_->convolve(job, link);
-  second_->convolve(again, link);
+  for (int launch = 0; launch < first_->launches(); ++launch) {
+    FallbackLink link{.weight_guard = first_->packed_flags(job),
+                      .range_flags = reinterpret_cast<unsigned char*>(job.scratch),
+                      .list = reinterpret_cast<int*>(job.scratch + lists_at())};
+    first_->convolve(job, launch, link);
+    second_->convolve(again, launch, link);
+  }
 }
 
 }  // namespace

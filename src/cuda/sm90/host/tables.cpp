@@ -6,13 +6,13 @@
 namespace convt::core::cuda::sm90 {
 namespace {
 
-// The phases of an axis, counted from that of the box's first output.
+// A phase of an axis, `after` phases after that of position 0 and phase 0.
 struct AxisPhase {
   int taps, before;  // before: taps of the phases that are packed before it
   int input;         // read by position 0 through the first tap, from the halo tile's first input on
 };
-AxisPhase axis_phase(const ConvAxis& axis, int number, bool joined) {
-  const int phase = (axis.lead + number) % axis.stride, wrapped = (axis.lead + number) / axis.stride;
+AxisPhase axis_phase(const ConvAxis& axis, int stride, int after, bool joined) {
+  const int phase = after % stride, wrapped = after / stride;
   const PhaseTaps taps = axis.taps.taps(phase);
   if (joined) return {1, 0, 0};
   int before = 0;
@@ -22,7 +22,7 @@ AxisPhase axis_phase(const ConvAxis& axis, int number, bool joined) {
 
 }  // namespace
 
-void fill_phases(ConvParams& p, bool joined) {
+void fill_phases(const PhaseWindow& window, const std::array<int, 3>& leads, bool joined, ConvParams& p) {
   const int units = p.row_bytes / 16, line = p.line_rows * units, plane = p.axis[1].halo * line;
   const auto step = [&](int a) { return -static_cast<int>(p.axis[a].taps.shift_step); };
   for (int a = 0; a < 3; ++a) p.axis_phases[a] = std::min(p.axis[a].stride, p.axis[a].size);
@@ -31,8 +31,10 @@ void fill_phases(ConvParams& p, bool joined) {
   for (int d = 0; d < p.axis_phases[0]; ++d)
     for (int h = 0; h < p.axis_phases[1]; ++h)
       for (int w = 0; w < p.axis_phases[2]; ++w) {
-        const AxisPhase along[3] = {axis_phase(p.axis[0], d, joined), axis_phase(p.axis[1], h, false),
-                                    axis_phase(p.axis[2], w, false)};
+        const auto along_axis = [&](std::size_t a, int number) {
+          return axis_phase(p.axis[a], window.stride[a], leads[a] + window.first[a] + number, a == 0 && joined);
+        };
+        const AxisPhase along[3] = {along_axis(0, d), along_axis(1, h), along_axis(2, w)};
         Phase c{.taps = 1, .along_h = along[1].taps, .along_w = along[2].taps, .bits = phase_bits(d, h, w)};
         int inner = p.taps;  // taps of the inner axes
         for (int a = 0; a < 3; ++a) {
@@ -95,14 +97,15 @@ bool list_folded_taps(ConvParams& p) {
   return true;
 }
 
-std::int64_t split_work_tiles(ConvParams& p, bool splits) {
+std::int64_t split_work_tiles(ConvParams& p, bool splits, int multiprocessors) {
+  const int together = phases_together(p.axis_phases[2], 1.0 * p.work_tiles * p.phase_count, multiprocessors);
   // Producers announce a partial tile with its halo.
-  for (int number = 0; splits && number < p.phase_count; number += p.axis_phases[2]) {
+  for (int number = 0; splits && number < p.phase_count; number += together) {
     int taps = 0;
-    for (int w = 0; w < p.axis_phases[2]; ++w) taps += p.phases[number + w].taps;
+    for (int i = 0; i < together; ++i) taps += p.phases[number + i].taps;
     splits = p.resident || taps > 0;
   }
-  p.partial_phases = splits ? p.axis_phases[2] : p.phase_count;
+  p.partial_phases = splits ? together : p.phase_count;
   p.tile_partials = p.phase_count / p.partial_phases;
   return std::int64_t{p.work_tiles} * p.tile_partials;
 }
@@ -149,12 +152,12 @@ TileAssignment assignment_of(const ConvParams& p, bool slides) {
   return assignment;
 }
 
-ResultSteps result_steps(const ConvParams& p, bool folds, int columns) {
+ResultSteps result_steps(const ConvParams& p, const std::array<int, 3>& strides, int columns) {
   ResultSteps steps;
   const std::int64_t elements[3] = {p.to.step.d, p.to.step.h, p.to.step.w};
   std::int64_t group = 0;
   for (int a = 0; a < 3; ++a) {
-    const std::int64_t position = elements[a] * (folds ? 1 : p.axis[a].stride);
+    const std::int64_t position = elements[a] * strides[static_cast<std::size_t>(a)];
     steps.tile[a] = p.axis[a].tile * position;
     group += p.group_step[a] * position;
     steps.position = position;  // of w, the last

@@ -16,6 +16,7 @@ namespace {
 constexpr std::int64_t most_sizes = std::int64_t{1} << 24;  // of kernels, channels and shifts: far above what fits
 constexpr int most_group_rows = 2047;                       // of a descriptor's 14 bits of 16 bytes
 constexpr int weight_stage_bytes = 16 << 10;
+constexpr int most_windows = 16;        // of phases
 constexpr std::int64_t most_parts = 7;  // of a line, beyond those that are needed
 constexpr std::size_t most_runs = 4;    // that are tried: the cheapest
 constexpr int least_stages = 2, few_stages = 4;
@@ -301,10 +302,12 @@ std::string describe(const Program& program, Geometry& g) {
              : asked.precision == CONVT_FLOAT32_TF32 ? Format::tf32
                                                      : Format::tf32x3;
   std::int64_t taps = 1;
+  std::array<int, 3> strides{1, 1, 1};
   for (std::size_t a = 0; a < 3; ++a) {
     const std::int64_t dilation = c.kernel[a] == 1 ? 1 : c.dilation[a];
     if (c.stride[a] > most_stride) return formatted("takes strides up to {}", most_stride);
     if (std::max(dilation, c.kernel[a]) > most_sizes) return "the kernel is too large";
+    strides[a] = static_cast<int>(c.stride[a]);
     taps *= c.kernel[a];
     if (taps > most_taps) return formatted("takes kernels of up to {} taps", most_taps);
     g.taps[a] = tap_axis(c.kernel[a], c.stride[a], dilation);
@@ -316,6 +319,8 @@ std::string describe(const Program& program, Geometry& g) {
     if (span > most_shared) return "the taps reach too far";
     g.span[a] = static_cast<int>(span);
   }
+  g.windows = PhaseWindows(strides);
+  if (g.windows.count() > most_windows) return formatted("its phases would take {} launches", g.windows.count());
   const std::vector<Pass> passes = passes_of(program, Between::store, false);
   const Pass& pass = passes.front();
   for (std::size_t a = 0; a < 3; ++a) {
@@ -350,6 +355,8 @@ std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const Device
   if (config == configs::swapped &&
       (g.columns != swapped_channels || g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1))
     return {};
+  // Their stores count outputs, of all phases.
+  if ((config == configs::quads || config == configs::rows) && g.windows.count() > 1) return {};
   const bool duplicated = has_kernel(configs::quads, g.columns, g.format, g.element, false) && g.row_bytes == 64 &&
                           g.taps[2].stride == 2 && g.fours;
   if (config == configs::quads && !duplicated) return {};

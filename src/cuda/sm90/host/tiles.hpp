@@ -7,6 +7,7 @@
 
 #include "cuda/common/device.hpp"
 #include "cuda/sm90/config/config.hpp"
+#include "cuda/sm90/host/phase_window.hpp"
 #include "plan/program.hpp"
 
 namespace convt::core::cuda::sm90 {
@@ -14,6 +15,7 @@ namespace convt::core::cuda::sm90 {
 // A convolution as the engine sees it.
 struct Geometry {
   std::array<TapAxis, 3> taps;
+  PhaseWindows windows;  // each is a launch
   Axes output{1, 1, 1};  // the box that is computed: what pools drop is not
   Axes padding{0, 0, 0};
   std::array<int, 3> span{};  // inputs of a halo tile beyond its positions, for any first output

@@ -22,7 +22,7 @@ struct RowOffset {
   int staged;       // offsets of its two rows in a staged column, for the first phase along w: 16 bits each
 };
 static_assert(sizeof(RowOffset) == 2 * sizeof(std::int64_t));
-static_assert(row_outputs < 1024 && most_m_tiles * 8 * most_stride < 1024);
+static_assert(row_outputs < 1024 && most_m_tiles * 8 * most_axis_phases < 1024);
 
 template <int n>
 __device__ void find_row_offsets(const ConvParams& p, const Memory& memory) {
