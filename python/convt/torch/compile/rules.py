@@ -208,7 +208,7 @@ def _seconds_by_inductor(layer: Layer, plan: Plan) -> float:
     rate = _RATES[precision][0 if set(call.stride) == {1} else 1]
     convolved = element * math.prod(_chain.output_shape(dataclasses.replace(call, chain=()), layer.input, layer.weight))
     products, bytes_moved = plan.products()[0], element * math.prod(layer.input) + convolved
-    seconds = max(products / rate, bytes_moved / _COPY)
+    seconds: float = max(products / rate, bytes_moved / _COPY)
     if call.chain:
         copy = _COPY * (2 if convolved <= _CACHED else 1)
         passes = sum(op.name in _PASSES or op.name in _MOVED for op in call.chain)
