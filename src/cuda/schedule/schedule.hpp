@@ -59,7 +59,7 @@ struct PassPlan {
   Axes tile{1, 1, 1};                         // of the result of the pass
   std::array<std::vector<Levels>, 3> levels;  // by axis and tile
   std::int64_t images = 1;                    // of a slab
-  convt_dtype stored = CONVT_F32;             // of what it reads from the store, or writes there
+  convt_dtype stored = CONVT_F32;             // of the values that it reads from the store, or writes to it
   double seconds = 0;                         // predicted, for the images that go through all passes together
 
   bool sums_slabs() const { return pass.sink != Pass::Sink::output && !pass.stores; }
@@ -95,7 +95,7 @@ struct Schedule {
 
   struct StepPlaces {
     Place lines = 0, a = 0, b = 0;  // of an Affine
-    // Of a norm over space or a pool over the whole image.
+    // A norm over space, or a pool over the whole image.
     Place sums = 0, partials = 0, centre = 0, scale = 0, counters = 0;
   };
   std::vector<StepPlaces> steps;

@@ -127,7 +127,7 @@ class Sm90Engine final : public Engine {
     none.rejection = tiling.rejection;
     if (!none.rejection.empty()) return {none};
     std::vector<Candidate> all;
-    // By f16, with the same number of columns.
+    // Tiles with f16, which must have the same columns.
     if (geometry.element == 4 && (geometry.splits() || !request.native_tf32) &&
         can_use_f16(tiling.choice.geometry.columns) && geometry.in_channels >= few_channels) {
       Tiling first = best_tiling(request.program, with_f16(geometry), device);

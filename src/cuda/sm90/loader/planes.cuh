@@ -145,7 +145,7 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
 #pragma unroll
       for (int c = 0; c < group_channels; c += each) {
         const uint4 unit = unit_of(x[i] + c, k ^ turned);
-        // Of single pixels only the last part is tested. In tiny tiles other parts may be absent too; they store zeros.
+        // With single pixels only the last part is tested. In tiny tiles, other parts may be absent and store zeros.
         if ((pixels == 1 && i + 1 < parts) || (offset & R::absent) == 0) {
           guard.add(unit);
           *reinterpret_cast<uint4*>(halo_stage + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,

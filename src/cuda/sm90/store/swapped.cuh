@@ -13,7 +13,7 @@ namespace convt::core::cuda::sm90 {
 template <int per>
 struct SwappedParts {
   static constexpr int all = 2 * swapped_positions / (warp_threads * per), few = 4;
-  // Of every tile, one byte each: the index along each axis, and the offset in a channel's staged line.
+  // A part's index along each axis, and its offset in a channel's staged line: one byte each, valid for every tile.
   int at[all];
   // The current few parts: the offset from the tile's first output, in elements, and whether the part is inside.
   std::uint32_t to[few];
