@@ -106,10 +106,9 @@ struct BlockTeam {
   }
 };
 
-// The moments of a part, for every member. Deviations are taken from the mean of each member's first slot. These slots
-// are a 12th of the part, so that their mean is off by at most 3.4 standard deviations, and the sum of squares loses at
-// most 4 bits (6 in a row whose first slot has one element). Sums of up to 96 values are in T, everything else in
-// double.
+// The moments of a part, for every member. Deviations are taken from the mean of all members' first slots. These are a
+// 12th of the part, so their mean is off by at most 3.4 standard deviations. The sum of squares then loses at most 4
+// bits (6 in a row whose first slot has one element). Sums of up to 96 values are in T, everything else in double.
 template <class E, class T, class Team>
 __device__ Moments measure(const SpanParams& p, const Part& part, const HeldSlots<E>& held, const Team& team) {
   constexpr int N = slot_values<E>;

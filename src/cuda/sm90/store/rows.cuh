@@ -3,7 +3,7 @@
 //
 // A sector that is written in parts costs as much as several whole ones. Direct stores of 8 neighbouring positions
 // would leave two partial sectors every 16 outputs. So all consumers of a block put 8 columns of their positions
-// together in shared memory, [column][line of the tile][output], and then store along lines: every thread has one
+// together in shared memory: [column][line of the tile][output]. Then they store along lines: every thread has one
 // output of the two phases, in all columns. Outputs along w must be neighbours in memory and have the input's dtype;
 // otherwise the host chooses another tile. Stores are plain: an evict-first policy was no faster for partial sectors.
 #pragma once
