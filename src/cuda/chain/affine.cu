@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constants of Affine steps, evaluated on the device: the twin of evaluate() in plan/program.cpp.
+// Evaluates the constants of Affine steps on the device, as evaluate() in plan/program.cpp does on the host.
 #include "cuda/chain/element.cuh"
 #include "cuda/chain/launchers.hpp"
 #include "cuda/chain/ops.cuh"
@@ -31,10 +31,10 @@ __device__ Line apply_part(const Part& part, Line line, int channel) {
   return line;
 }
 
-// The sum of every thread's value, in a fixed order, for all of them.
+// The sum of all threads' values, in a fixed order. Every thread gets it.
 __device__ double sum_of_block(double own) {
   __shared__ double sums[block_threads];
-  __syncthreads();  // a sum before this one may still be read
+  __syncthreads();  // the previous sum may still be read
   sums[threadIdx.x] = own;
   __syncthreads();
   for (int half = block_threads / 2; half > 0; half /= 2) {
@@ -44,7 +44,7 @@ __device__ double sum_of_block(double own) {
   return sums[0];
 }
 
-// One block. Lines stay in memory between parts; a reduction leaves that of channel 0.
+// Runs as one block. Lines stay in memory between parts. After a reduction, the only line is that of channel 0.
 template <class T>
 __global__ void affine_kernel(const __grid_constant__ AffineParams p) {
   let_next_begin();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel that takes values of a slab through any chain, strip by strip; perhaps it pools them first.
+// The kernel that runs any chain on values of a slab, strip by strip. It may pool the values first.
 #pragma once
 
 #include "cuda/chain/pixels.cuh"
 
 namespace convt::core::cuda {
 
-// A window's part inside the image, counted in the box that holds the pool's inputs, and what its op divides by.
+// The part of a window inside the image, counted from the beginning of the box of inputs. counted: what the op divides
+// by.
 struct WindowPart {
   int begin, end;
   double counted;
@@ -14,7 +15,7 @@ struct WindowPart {
 __device__ inline WindowPart window_at(const PoolAxis& axis, int out, bool whole) {
   const std::int64_t start = axis.start + out * axis.stride;
   const std::int64_t begin = start > 0 ? start : 0;
-  // Compared by difference: start + size can pass 63 bits, and so can in + padding - start.
+  // Differences are compared, as start + size and in + padding - start may overflow 63 bits.
   const std::int64_t end = axis.size < axis.in - start ? start + axis.size : axis.in;
   const std::int64_t left = axis.in - start;
   const std::int64_t padded = axis.size - axis.padding <= left ? axis.size : left + axis.padding;
@@ -22,14 +23,14 @@ __device__ inline WindowPart window_at(const PoolAxis& axis, int out, bool whole
   return {static_cast<int>(begin - axis.origin), static_cast<int>(end - axis.origin), static_cast<double>(counted)};
 }
 
-// Folded as V: sums over large windows lose digits in floats. Several rows at once, so that their loads are under way
-// together.
+// Folds a window as V: float sums over large windows lose digits. It loads several rows at once, so that their loads
+// are in flight together.
 template <class E, class V, class T, class Op>
 __device__ T pool_window_as(const Op& op, const View& from, std::int64_t base, const WindowPart (&part)[3]) {
   constexpr int rows = sizeof(V) == sizeof(float) ? 5 : 3, each = 4;
   const std::int64_t size = sizeof(E), along_h = from.step.h * size, along_w = from.step.w * size;
   const int height = part[1].end - part[1].begin, all = (part[0].end - part[0].begin) * height;
-  const std::int64_t next_plane = from.step.d * size - height * along_h;  // behind a plane's last row
+  const std::int64_t next_plane = from.step.d * size - height * along_h;  // from the end of a plane's last row
   V folded = op.template start<V>();
   for (int w = part[2].begin; w < part[2].end; w += each) {
     const auto* row =
@@ -73,7 +74,7 @@ __device__ __noinline__ void fill_pooled(const ChainParams& p, Strip<T> strip) {
   const WindowPart part[3] = {window_at(p.pool.axis[0], at.d, p.pool.whole_window),
                               window_at(p.pool.axis[1], at.h, p.pool.whole_window),
                               window_at(p.pool.axis[2], at.w, p.pool.whole_window)};
-  const View from = p.from;  // or it is loaded again behind every store
+  const View from = p.from;  // a copy: parameters would be loaded again after every store
   const std::int64_t base = at.n * from.step.n + strip.first_channel * from.step.c;
   visit<Pool>(p.pool.op, p.pool.params.bytes, [&](const auto& op) {
     for (int c = first; c < strip.channels; c += block_threads >> strip.log_pixels)
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 3 
   const std::int64_t pixels = static_cast<std::int64_t>(p.images) * p.size[0] * p.size[1] * p.size[2];
   const std::int64_t columns = (pixels + strip.pixels() - 1) >> strip.log_pixels;
   const int splits = (p.channels + p.strip_channels - 1) / p.strip_channels;
-  // From the end: what was written last is in the L2 cache, whatever does not fit there.
+  // Blocks begin at the end: what was written last is still in the L2 cache.
   for (std::int64_t item = columns * splits - 1 - blockIdx.x; item >= 0; item -= gridDim.x) {
     strip.first_channel = static_cast<int>(item % splits) * p.strip_channels;
     strip.channels = min(p.strip_channels, p.channels - strip.first_channel);

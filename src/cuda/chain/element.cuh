@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements in memory, and what is computed in.
+// Loads and stores elements, and converts them to the type that is computed in.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -33,7 +33,7 @@ __device__ T load(const void* data, std::int64_t index, convt_dtype dtype) {
   }
 }
 
-// Rounds to nearest.
+// Rounds to nearest and stores.
 template <class T>
 __device__ void store(void* data, std::int64_t index, convt_dtype dtype, T value) {
   if constexpr (sizeof(T) == sizeof(double)) {

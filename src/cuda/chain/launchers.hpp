@@ -9,14 +9,14 @@ namespace convt::core::cuda {
 
 template <class T>
 void launch_chain(const ChainParams& params, const Launch& how);
-// Bytes of dynamic shared memory that it needs, with or without the strip itself.
+// Bytes of dynamic shared memory that the chain's kernel needs, including the strip unless that is in global memory.
 template <class T>
 std::size_t chain_shared(const ChainParams& params);
 
 template <class T>
 void launch_affine(const AffineParams& params, cudaStream_t stream);
 
-// Moments of a slab's regions, added to those of the image; folds of its channels likewise.
+// Add the moments of a slab's regions, or the folds of its channels, to those of the image.
 template <class T>
 void launch_moments(const RegionParams& params, cudaStream_t stream);
 template <class T>

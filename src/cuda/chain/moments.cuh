@@ -13,7 +13,7 @@ __device__ inline double from_lane(double own, int apart) { return __shfl_xor_sy
 __device__ inline Moments from_lane(const Moments& own, int apart) {
   return {from_lane(own.count, apart), from_lane(own.centre, apart), from_lane(own.total, apart)};
 }
-// Of a warp, in the order of lanes, for every lane.
+// Joins the values of a warp, in the order of lanes. Every lane gets the result.
 template <class V, class Join>
 __device__ V join_lanes(V own, Join join) {
   for (int apart = 1; apart < warp_threads; apart *= 2) {
@@ -22,7 +22,7 @@ __device__ V join_lanes(V own, Join join) {
   }
   return own;
 }
-// Of each row of so many lanes, for every lane of it.
+// The sum over each group of `lanes` lanes. Every lane of the group gets it.
 __device__ inline double sum_lanes(double own, int lanes) {
   for (int apart = 1; apart < lanes; apart *= 2) own += from_lane(own, apart);
   return own;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms over space. A region that fits into registers is loaded once: lanes of a warp, or a block, measure and
-// normalise it. Larger ones are cut into chunks of 60 KiB. Persistent blocks take items in order; item i measures chunk
-// i and normalises chunk i - lag, which was loaded so little earlier that it is still in the L2 cache.
+// Norms over space. A region of up to 60 KiB is loaded once: lanes of a warp, or a block, measure and normalise it.
+// Larger regions are cut into chunks of 60 KiB. Persistent blocks take items in order. Item i measures chunk i, then
+// normalises chunk i - lag, which is still in the L2 cache.
 #pragma once
 
 #include "cuda/chain/moments.cuh"
@@ -9,31 +9,31 @@
 
 namespace convt::core::cuda {
 
-// Quotients of what is nearly always below 2^32.
+// a / b for numbers that are nearly always below 2^32.
 __device__ inline std::int64_t quotient(std::int64_t a, std::int64_t b) {
   if ((a | b) >> 32 == 0) return static_cast<unsigned>(a) / static_cast<unsigned>(b);
   return a / b;
 }
 
-// Some elements of a region, cut into slots for the members of a team.
+// A part of a region, cut into slots for the members of a team.
 struct Part {
   int n, c;             // image; the channel in which the part begins
   int first;            // pixel of c where the first slot begins
   int begin, end;       // pixels of c where elements begin and end
-  std::int64_t region;  // by image and region
+  std::int64_t region;  // index, [image][region]
 };
 
-// `item`: the image and region. Elements [from, from + count) of it, where slots begin.
+// The elements of a chunk of a region. item: the region's index, [image][region].
 template <class E>
 __device__ Part part_of(const NormaliseParams& p, std::int64_t item, int chunk) {
   constexpr int each = chunk_slots * slot_values<E>;
   const SpanParams& span = p.span;
   const std::int64_t n = quotient(item, p.regions), begin = (item - n * p.regions) * p.elements;
   const int lead = lead_elements<E>(static_cast<const E*>(span.from.data) + n * span.from.n + begin);
-  // From the region's first element on.
+  // Counted from the region's first element.
   const std::int64_t first = std::int64_t{chunk} * each - lead, skipped = first < 0 ? 0 : first;
   const std::int64_t c = quotient(begin + skipped, span.pixels), base = c * span.pixels - begin;
-  // Chunks are counted for the worst lead: with another, the last one may be empty.
+  // The number of chunks is that of the longest lead. With a shorter lead, the last chunk may be empty.
   const std::int64_t end = first + each < p.elements ? first + each : p.elements, last = end < skipped ? skipped : end;
   return {static_cast<int>(n),
           static_cast<int>(c),
@@ -43,12 +43,13 @@ __device__ Part part_of(const NormaliseParams& p, std::int64_t item, int chunk) 
           item};
 }
 
-// A thread's slots, in shared memory: a block's threads apart.
+// A thread's slots in shared memory, `threads` slots apart.
 template <class E, int threads = norm_threads>
 struct HeldSlots {
   Raw* slots = reinterpret_cast<Raw*>(dynamic_shared()) + threadIdx.x;
 
-  // one(raw, slot) of a member's slots that hold something; but two(raw, raw, pixel, pixel) where two are whole.
+  // Calls one(raw, slot) for a member's slots that hold elements. For two whole slots it calls two(raw, raw, pixel,
+  // pixel) instead, unless that returns false.
   template <class Two, class One>
   __device__ void for_each(const SpanParams& p, const Part& part, int member, int size, Two&& two, One&& one) const {
     constexpr int N = slot_values<E>;
@@ -81,7 +82,7 @@ struct HeldSlots {
 struct Sums {
   double a, b;
 };
-// Lanes of a warp that work together: a power of 2.
+// Lanes of a warp that work together; their number is a power of 2.
 struct LaneTeam {
   int lanes;
   __device__ int member() const { return static_cast<int>(threadIdx.x) % lanes; }
@@ -91,7 +92,7 @@ struct LaneTeam {
 struct BlockTeam {
   __device__ int member() const { return static_cast<int>(threadIdx.x); }
   __device__ int size() const { return norm_threads; }
-  // In the order of warps.
+  // The sum over all threads, in the order of warps.
   __device__ Sums sum(const Sums& own) const {
     constexpr int warps = norm_threads / warp_threads;
     __shared__ Sums of_warp[warps];
@@ -105,9 +106,9 @@ struct BlockTeam {
   }
 };
 
-// Of a part, for every member. Deviations are from the mean of the part's first slots, one of each member: they are a
-// 12th of it, so that their mean is off by 3.4 standard deviations at most, and the squares of deviations lose 4 bits
-// at most (6 in a row whose first slot has one element). Sums of at most 96 values are in T, everything else in double.
+// The moments of a part, for every member. Deviations are taken from the mean of all members' first slots. These are a
+// 12th of the part, so their mean is off by at most 3.4 standard deviations. The sum of squares then loses at most 4
+// bits (6 in a row whose first slot has one element). Sums of up to 96 values are in T, everything else in double.
 template <class E, class T, class Team>
 __device__ Moments measure(const SpanParams& p, const Part& part, const HeldSlots<E>& held, const Team& team) {
   constexpr int N = slot_values<E>;
@@ -151,7 +152,7 @@ template <class T>
 __device__ Region<T> region_of(const NormaliseParams& p, const Moments& moments) {
   ops_device::Norm norm;
   norm.eps = p.eps;
-  // Their quotient is in range where the sum of squares may not be.
+  // The variance is in T's range even if the sum of squares is not.
   return {static_cast<T>(moments.centre), norm.scale(static_cast<T>(moments.total / moments.count), T(1))};
 }
 template <class T>
@@ -160,7 +161,7 @@ __device__ void keep_region(const NormaliseParams& p, std::int64_t item, const R
   static_cast<T*>(p.scale)[item] = region.scale;
 }
 
-// known: as of finish_slots().
+// Runs the chain on a part and stores it. known: see finish_slots().
 template <class E, class T, int threads>
 __device__ void finish(const SpanParams& p, const Part& part, const HeldSlots<E, threads>& held, int member, int size,
                        const Region<T>* known) {
@@ -186,7 +187,7 @@ __device__ void normalise_held(const NormaliseParams& p, std::int64_t item, bool
   if (p.applies) finish<E, T>(p.span, part, held, team.member(), team.size(), &region);
 }
 
-// Several regions for each warp.
+// Normalises several regions with each warp.
 template <class E, class T>
 __global__ void __launch_bounds__(norm_threads, sizeof(T) == sizeof(float) ? norm_blocks : 1)
     normalise_lanes_kernel(const __grid_constant__ NormaliseParams p) {
@@ -206,7 +207,8 @@ __global__ void __launch_bounds__(norm_threads, sizeof(T) == sizeof(float) ? nor
     normalise_held<E, T>(p, item, true, BlockTeam{});
 }
 
-// The last block that measures a chunk of a region joins them all, in their order, and says that they are there.
+// The last block that measures a chunk of a region joins the moments of all its chunks, in order, and raises the
+// counter past their number.
 template <class T>
 __device__ void join_region(const NormaliseParams& p, std::int64_t region, int* counter) {
   const Moments* const partials = static_cast<const Moments*>(p.partials) + region * p.chunks;
@@ -245,7 +247,7 @@ __device__ void measure_chunk(const NormaliseParams& p, int item) {
 template <class E, class T>
 __device__ void normalise_chunk(const NormaliseParams& p, int item) {
   const int region = item / p.chunks;
-  // Items before this one measure all chunks of its region, and wait for nothing before that.
+  // Earlier items measure all chunks of this region, and they measure before they wait: this loop ends.
   if (threadIdx.x == 0)
     while (*static_cast<volatile int*>(p.counters + 1 + region) <= p.chunks) continue;
   __syncthreads();
@@ -279,7 +281,7 @@ __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 3 
     span_kernel(const __grid_constant__ SpanParams p) {
   constexpr int N = slot_values<E>, each = block_threads * thread_slots * N;
   const std::int64_t elements = std::int64_t{p.channels} * p.pixels, chunks = (elements + N - 1 + each - 1) / each;
-  const std::int64_t item = gridDim.x - 1 - blockIdx.x;  // from the end, as chain_kernel
+  const std::int64_t item = gridDim.x - 1 - blockIdx.x;  // blocks begin at the end, as in chain_kernel
   const std::int64_t n = quotient(item, chunks);
   const SpanView& whole = p.from.along ? p.from : p.to;
   const std::int64_t first =
@@ -321,7 +323,7 @@ void launch_normalise_of(NormaliseParams p, int multiprocessors, cudaStream_t st
   const std::int64_t resident = std::int64_t{multiprocessors} * norm_blocks;
   p.chunks = static_cast<int>((slots + chunk_slots - 1) / chunk_slots);
   if (slots <= warp_threads * thread_slots) {
-    constexpr int few = thread_slots / 2;  // of a lane: more lanes have more neighbours in memory
+    constexpr int few = thread_slots / 2;  // slots of a lane: with more lanes, loads have more neighbours in memory
     p.lanes = 1;
     while (p.lanes < warp_threads && p.lanes * few < slots) p.lanes *= 2;
     const int each = norm_threads / p.lanes;

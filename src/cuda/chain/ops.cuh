@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops on a device: twins of those in epilogue/op.hpp, with the same parameters. An op arrives as its place in
+// The ops on a device, with the members and parameters of those in epilogue/op.hpp. A kernel gets an op as its index in
 // ops.def and its bytes.
 #pragma once
 
@@ -32,7 +32,7 @@ __device__ void visit(int number, const void* bytes, F&& f) {
   }
 }
 
-// Norms differ in their regions alone, which are no concern of a device: one copy of the math does.
+// Norms differ only in their regions, which the math does not depend on. So all share one copy of the math.
 template <class Op>
 __device__ decltype(auto) math_of(const Op& op) {
   if constexpr (std::is_base_of_v<ops_device::Norm, Op>)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chain whose values stay in registers: a lane has a pixel, and the warps of a block share its channels out. All
-// loads of a thread are under way at once, and threads meet for statistics of channels alone.
+// Runs a chain on values that stay in registers. A lane has a pixel, and the warps of a block divide its channels. All
+// loads of a thread are in flight at once. Threads synchronise only for statistics of channels.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@ namespace convt::core::cuda {
 
 inline constexpr int block_warps = block_threads / warp_threads;
 
-// A thread's channels, by quads: the warp's first, and block_warps from one to the next. whole: all of them are there.
+// A thread's channels, in quads. Warp w has channels w, w + block_warps, and so on. whole: all of them are valid.
 template <class T, int quads, bool whole>
 struct PixelValues {
   Quad<T> of[quads];
 
-  // f(v), of one channel after the other.
+  // Calls f(v) for each valid channel, in order.
   template <class F>
   __device__ void for_each(const QuadPlace& place, F&& f) {
 #pragma unroll
@@ -28,7 +28,7 @@ struct PixelValues {
   }
 };
 
-// What the warps hold of each pixel, joined in their order. `scratch` is not used again before all threads have met.
+// Joins the warps' values of each pixel, in the order of warps. `scratch` must not be written again before a barrier.
 template <class T, class Join>
 __device__ T join_warps(T own, T* scratch, const Join& join) {
   scratch[threadIdx.x] = own;
@@ -40,7 +40,7 @@ __device__ T join_warps(T own, T* scratch, const Join& join) {
   return all;
 }
 
-// As take_statistics() has it, and what the op makes of the values.
+// Takes statistics as take_statistics() does, and applies the op to the values.
 template <class Op, class T, int quads, bool whole>
 __device__ void mix_pixels(const Op& op, const QuadPlace& place, T* scratch, PixelValues<T, quads, whole>& x) {
   constexpr bool norm = std::is_base_of_v<ops_device::Norm, Op>;
@@ -70,7 +70,7 @@ __device__ void mix_pixels(const Op& op, const QuadPlace& place, T* scratch, Pix
   x.for_each(place, [&](T& v) { v = op.map(v, centre, scale); });
 }
 
-// One copy of what sees one element, for all quads.
+// Applies a step that sees one element. Not inlined: all quads share one copy.
 template <class T>
 __device__ __noinline__ Quad<T> apply_apart(const ChainStep& step, Quad<T> x, const QuadPlace& place) {
   return apply_step(step, x, place, Strip<T>{});
@@ -79,7 +79,7 @@ __device__ __noinline__ Quad<T> apply_apart(const ChainStep& step, Quad<T> x, co
 template <class T, int quads, bool whole>
 __device__ void run_step(const ChainStep& step, const QuadPlace& place, T* scratch, PixelValues<T, quads, whole>& x) {
   if (step.kind == ChainStep::map_channels) {
-    const ops_device::Norm* norm = nullptr;  // of which there are several
+    const ops_device::Norm* norm = nullptr;  // several ops are norms and share one copy of mix_pixels()
     visit<Normalise>(step.op, step.params.bytes, [&](const auto& op) {
       if constexpr (std::is_base_of_v<ops_device::Norm, std::remove_cvref_t<decltype(op)>>)
         norm = &op;
@@ -161,7 +161,7 @@ template <class T, int quads>
 __global__ void __launch_bounds__(block_threads, quads <= 4 ? 2 : 1)
     pixel_kernel(const __grid_constant__ ChainParams p) {
   const int splits = (p.channels + p.strip_channels - 1) / p.strip_channels;
-  const unsigned item = gridDim.x - 1 - blockIdx.x;  // from the end, as chain_kernel
+  const unsigned item = gridDim.x - 1 - blockIdx.x;  // blocks begin at the end, as in chain_kernel
   const int lane = threadIdx.x % warp_threads, first = static_cast<int>(item % splits) * p.strip_channels;
   const QuadPlace place{static_cast<int>(threadIdx.x) / warp_threads,
                         block_warps,
@@ -169,14 +169,15 @@ __global__ void __launch_bounds__(block_threads, quads <= 4 ? 2 : 1)
                         first,
                         lane,
                         pixel_at(p, std::int64_t{item / splits} * warp_threads + lane)};
-  constexpr bool can_be_whole = quads <= 8;  // more would take more registers than there are
+  constexpr bool can_be_whole = quads <= 8;  // registers do not suffice for more
   if (can_be_whole && place.channels == quads * Quad<T>::size * block_warps)
     run_pixel<T, quads, can_be_whole>(p, place);
   else
     run_pixel<T, quads, false>(p, place);
 }
 
-// Whether it can be launched; and then it is, with a grid of its own. Doubles would take more registers than there are.
+// Launches the kernel, with a grid of its own, if it can run the chain; returns whether it can. Registers do not
+// suffice for doubles.
 template <class T>
 bool try_launch_pixels(ChainParams p, const Launch& how) {
   constexpr int each = block_warps * Quad<T>::size, most_quads = 16, apart_quads = 4;

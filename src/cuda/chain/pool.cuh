@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools. Of small windows, a thread has four results of a column: lanes are neighbours along w, and rows that windows
-// share are loaded once. Of large ones, a warp or a block folds each.
+// Pools. With small windows, a thread computes four results of a column: lanes are neighbours along w, and rows that
+// windows share are loaded once. A large window is folded by a warp or a block.
 #pragma once
 
 #include "cuda/chain/moments.cuh"
@@ -11,7 +11,7 @@ namespace convt::core::cuda {
 inline constexpr int column = Quad<float>::size;  // results of a thread
 inline constexpr int most_of_warp = 2048;         // elements of a window that a warp folds
 
-// A window's part inside the image, in the box of inputs, and what its op divides by.
+// The part of a window inside the image, counted in the box of inputs. counted: what the op divides by.
 struct Window {
   int begin, end, counted;
 };
@@ -21,12 +21,11 @@ __device__ inline Window window_of(const PoolSpanParams::Axis& axis, int out, bo
   return {begin, end, whole ? min(axis.size, axis.end + axis.padding - start) : end - begin};
 }
 
-// Rows [first, end) of one plane at `from`, each folded over [w.begin, w.end), into the results whose windows have
-// them.
+// Folds the rows of one plane at `from`, each over [w.begin, w.end), into the results whose windows include them.
 template <class E, class T, class Op>
 __device__ void fold_rows(const Op& op, const E* from, std::int64_t pitch, const Window& w, const Window (&h)[column],
                           T (&folded)[column]) {
-  constexpr int rows = 3, each = 4;  // under way at once
+  constexpr int rows = 3, each = 4;  // loads in flight at once: rows, and elements of each
   const int end = h[column - 1].end;
   for (int first = h[0].begin; first < end; first += rows) {
     T of_row[rows];
@@ -61,7 +60,8 @@ __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 4 
   const unsigned planes = static_cast<unsigned>(p.span.channels) * ad.out,
                  each = static_cast<unsigned>(columns) * aw.out;
   const std::int64_t count = std::int64_t{p.span.images} * planes * each;
-  const std::int64_t item = std::int64_t{gridDim.x - 1 - blockIdx.x} * block_threads + threadIdx.x;  // from the end
+  // Blocks begin at the end, as in chain_kernel.
+  const std::int64_t item = std::int64_t{gridDim.x - 1 - blockIdx.x} * block_threads + threadIdx.x;
   if (item >= count) return;
   std::int64_t plane = 0;
   unsigned inside = 0;
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 4 
   store_values(p.span.to.data, place_in(p.span.to, at), p.span.to.dtype, at, folded);
 }
 
-// A row's elements, by `size` threads, into one each.
+// Folds this thread's part of a row, which `size` threads share, into `folded`.
 template <class E, class Op>
 __device__ double fold_row(const Op& op, const E* from, int count, int member, int size, double folded) {
   constexpr int N = slot_values<E>;
@@ -118,7 +118,7 @@ __device__ double fold_row(const Op& op, const E* from, int count, int member, i
   return folded;
 }
 
-// `threads` fold a window: of a warp, or all of a block.
+// Each window is folded by `threads` threads: a warp or a block.
 template <class E, class T, int threads>
 __global__ void __launch_bounds__(block_threads, 4) pool_windows_kernel(const __grid_constant__ PoolSpanParams p) {
   const auto& [ad, ah, aw] = p.axis;
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(block_threads, 4) pool_windows_kernel(const __
     const Window d = window_of(ad, row / ah.out, p.whole_window), h = window_of(ah, row % ah.out, p.whole_window);
     const Window w = window_of(aw, pixel % aw.out, p.whole_window);
     const E* const from = static_cast<const E*>(p.span.from.data) + n * p.span.from.n + c * p.span.from.c + w.begin;
-    // Rows that follow each other in memory are one; of short ones, each has some of the threads.
+    // Rows that are contiguous in memory are joined. Short rows are folded at the same time, by some threads each.
     int width = w.end - w.begin, height = h.end - h.begin, depth = d.end - d.begin;
     const std::int64_t pixels = std::int64_t{width} * height;
     const bool whole = width == p.h && (depth == 1 || pixels == p.d) && pixels * depth < most_span_pixels;

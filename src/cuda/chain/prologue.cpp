@@ -30,7 +30,7 @@ PrologueParams::Step bind(const PrologueJob& job, const Step& step, const LinePl
         }
       },
       any);
-  // Without data the op has its number itself.
+  // An op without data has its number among its members.
   if (to.kind == ChainStep::combine && !takes_number(step)) {
     assert(takes_channel_values(step));
     to.data[0] = job.call.operands[step.first_operand];

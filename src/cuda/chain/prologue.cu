@@ -28,8 +28,8 @@ __device__ Quad<T> apply(const PrologueParams::Step& step, Quad<T> x, const int 
   return x;
 }
 
-// A thread has four elements, a block's threads apart; N counts elements of one launch, in 32 bits where that will do:
-// it is divided by.
+// A thread has four elements, block_threads apart. N counts the elements of a launch. It has 32 bits if these suffice,
+// as divisions in 64 bits are slow.
 template <class T, class N>
 __device__ void run(const PrologueParams& p) {
   const N count = static_cast<N>(p.count), length = static_cast<N>(p.run);
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(block_threads) prologue_kernel(const __grid_co
 
 template <class T>
 void launch_prologue(const PrologueParams& params, cudaStream_t stream) {
-  constexpr std::int64_t most_blocks = 1 << 16;  // each then goes on
+  constexpr std::int64_t most_blocks = 1 << 16;  // a block loops
   launch(prologue_kernel<T>, "the prologue's kernel",
          {blocks_for(params.count, block_threads * Quad<T>::size, most_blocks), stream, 0}, params);
 }

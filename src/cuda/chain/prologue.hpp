@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prologue as a pass of its own: from the caller's input, which may be a range of a wider tensor's channels, to a
-// dense copy in the same layout and element type, on which the steps have been done.
+// The prologue as a pass of its own. It reads the caller's input, which may be a range of a wider tensor's channels,
+// runs the steps, and writes a dense copy of the same layout and element type.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 
 namespace convt::core::cuda {
 
-// Some steps of it on some images, by value.
+// The parameters of a launch, which runs some steps on some images.
 struct PrologueParams {
   static constexpr int most_steps = 48;  // parameters are at most 4 KiB; more steps take another launch
   struct Step {
@@ -23,11 +23,11 @@ struct PrologueParams {
   };
   const void* from = nullptr;
   void* to = nullptr;
-  convt_dtype dtype = CONVT_F32;  // of both
+  convt_dtype dtype = CONVT_F32;  // of `from` and `to`
   std::int64_t count = 0;         // elements
-  // Elements of `from` follow each other in runs of so many, so far apart; those of `to` all do.
+  // `from` consists of runs: their length, and the distance between their beginnings, in elements. `to` is contiguous.
   std::int64_t run = 1, apart = 1;
-  std::int64_t channel_run = 1, channels = 1;  // element i of `to` is of channel i / channel_run % channels
+  std::int64_t channel_run = 1, channels = 1;  // element i of `to` has channel i / channel_run % channels
   int steps = 0;
   Step step[most_steps];
 };
@@ -35,12 +35,12 @@ struct PrologueParams {
 template <class T>
 void launch_prologue(const PrologueParams& params, cudaStream_t stream);
 
-// Constants of an Affine step, in the workspace.
+// The offsets of an Affine step's constants in the workspace.
 struct LinePlaces {
   std::size_t lines = 0, a = 0, b = 0;
 };
 
-// One call's pass over some images.
+// The prologue of one call on some images.
 struct PrologueJob {
   const Program& program;
   const Call& call;
@@ -49,7 +49,7 @@ struct PrologueJob {
   Interval images;
   void* to = nullptr;
 };
-// T is what is computed in. The constants of the steps have been evaluated.
+// T: the type that is computed in. The constants of the steps must have been evaluated.
 template <class T>
 void run_prologue(const PrologueJob& job);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moments of the regions of norms over space, and folds of pools over whole images. A warp takes a chunk; chunks are
-// joined in order, in double; so are slabs, which follow each other on the stream.
+// Moments of the regions of norms over space, and folds of pools over whole images. A warp takes a chunk. Chunks are
+// joined in order, in double. So are slabs, which follow each other on the stream.
 #include "cuda/chain/element.cuh"
 #include "cuda/chain/launchers.hpp"
 #include "cuda/chain/moments.cuh"
@@ -32,7 +32,7 @@ __device__ Chunk<T> chunk_at(const RegionParams& p, std::int64_t item) {
           static_cast<int>(left < RegionParams::chunk ? left : RegionParams::chunk)};
 }
 
-// As measure() of the CPU engine: sums of at most chunk/32 elements in T, everything else in double.
+// Like measure() of the CPU engine: sums of up to chunk/32 elements are in T, everything else in double.
 template <class T>
 __device__ Moments moments_of(const Chunk<T>& chunk) {
   const auto add = [](double a, double b) { return a + b; };
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(block_threads, 4) folds_kernel(const __grid_co
   }
 }
 
-// Where a region of the slab is among those of the whole image.
+// The index of the slab's region among the regions of the whole image.
 __device__ std::int64_t place_of(const RegionParams& p, std::int64_t item) {
   const std::int64_t region = item % region_count(p), image = item / region_count(p);
   const std::int64_t w = region % p.size[2], h = region / p.size[2] % p.size[1];
@@ -85,7 +85,8 @@ __device__ std::int64_t place_of(const RegionParams& p, std::int64_t item) {
   return image * p.step.n + c * p.step.c + d * p.step.d + h * p.step.h + w * p.step.w;
 }
 
-// Joins the chunks of a region of the slab to what is known of the region: a thread, or a warp where chunks are many.
+// Joins the chunks of a region of the slab and adds them to the region's sums. A thread does this, or a warp if chunks
+// are many.
 constexpr int chunks_of_a_thread = 4;
 template <class Sum, class Join>
 __device__ void join_chunks(const RegionParams& p, Sum none, Join join) {

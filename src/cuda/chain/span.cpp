@@ -11,7 +11,7 @@
 namespace convt::core::cuda {
 namespace {
 
-// Steps along d, h and w, where axes of one element do not matter.
+// Compares steps along d, h and w. Axes of one element do not count.
 struct Along {
   const Strides& step;
   const int (&size)[3];
@@ -29,7 +29,7 @@ bool view(void* data, const Strides& step, convt_dtype dtype, const ChainParams&
   return to.along || along.constant();
 }
 
-// Regions of a norm, which are told apart by their rows or planes, or not.
+// Binds the regions of a norm. A region has all of space, a plane or a row.
 bool regions(const ChainStep& step, const ChainParams& p, SpanStep& to) {
   const Along along{step.step, p.size};
   const int pixels = p.size[0] * p.size[1] * p.size[2];
@@ -78,7 +78,7 @@ bool bind(const ChainStep& step, const ChainParams& p, SpanStep& to) {
 
 }  // namespace
 
-// All but what it reads.
+// Binds everything except `spans.from`.
 bool make_results(const ChainParams& p, SpanParams& spans) {
   const std::int64_t pixels = std::int64_t{p.size[0]} * p.size[1] * p.size[2];
   if (pixels > most_span_pixels) return false;
@@ -122,7 +122,7 @@ bool make_pool_spans(const ChainParams& p, PoolSpanParams& pool) {
 
 std::int64_t chunks_of(std::int64_t elements, convt_dtype dtype) {
   const std::int64_t values = span_bytes / static_cast<std::int64_t>(size_of(dtype));
-  const std::int64_t slots = (elements + values - 2) / values + 1;  // wherever its first slot begins
+  const std::int64_t slots = (elements + values - 2) / values + 1;  // at most, wherever the first slot begins
   return (slots + chunk_slots - 1) / chunk_slots;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots of a span on a device: 16 bytes of elements of one image that follow each other, loaded as they are, then taken
-// through the chain and stored. A slot may begin before what belongs to it, or end behind it.
+// Slots of a span on a device. A slot is 16 bytes of contiguous elements of one image. It is loaded as it is, then its
+// elements go through the chain and are stored. Elements at its ends may belong to something else.
 #pragma once
 
 #include <cstring>
@@ -16,13 +16,13 @@ using Raw = uint4;  // a slot's bytes
 template <class E>
 inline constexpr int slot_values = span_bytes / static_cast<int>(sizeof(E));
 
-// Where a slot is: its elements [lo, hi) count. `pixel` is of its element 0, and may be negative.
+// The position of a slot. Only its elements [lo, hi) are valid. pixel: of element 0; it may be negative.
 struct Slot {
   int n, c, pixel, lo, hi;
   int apart = 1;  // pixels from one element to the next
 };
 
-// Values in registers, from elements [lo, hi) at `from`.
+// Loads elements [lo, hi) at `from` into registers.
 template <class E, class T, int N>
 __device__ void load_run(const E* from, int lo, int hi, T (&x)[N]) {
   constexpr int bytes = N * static_cast<int>(sizeof(E)), unit = bytes < span_bytes ? 8 : span_bytes;
@@ -116,12 +116,12 @@ __device__ inline std::int64_t place_in(const SpanView& view, const Slot& at) {
   return at.n * view.n + at.c * view.c + (view.along ? at.pixel : 0);
 }
 
-// Values that a function takes and gives back in registers.
+// Values that a function takes and returns in registers.
 template <class T, int count>
 struct Run {
   T v[count];
 };
-// f(x), so many at a time.
+// Calls f on `count` values at a time.
 template <int count, class T, int M, int N, class F>
 __device__ void by_runs(T (&x)[M][N], F&& f) {
 #pragma unroll
@@ -135,7 +135,7 @@ __device__ void by_runs(T (&x)[M][N], F&& f) {
   }
 }
 
-// The choice of the op is shared by 8 values. Not inlined: every kernel of a file uses one copy.
+// Applies an op to `count` values, which share the choice of the op. Not inlined: all kernels of a file use one copy.
 template <class T, int count>
 __device__ __noinline__ Run<T, count> apply_run(int op, const void* params, Run<T, count> x) {
   visit<Pointwise>(op, params, [&](const auto& math) {
@@ -179,7 +179,7 @@ __device__ void combine(const SpanStep& step, const Slot& at, T (&own)[N]) {
   });
 }
 
-// A norm's map, with the statistics of the slot's region.
+// The statistics of a norm's region.
 template <class T>
 struct Region {
   T centre, scale;
@@ -220,7 +220,7 @@ __device__ void normalise(const SpanStep& step, const Slot& at, const Region<T>*
   }
 }
 
-// The chain on slots of one channel. known: the first step's region.
+// Runs the chain on slots of one channel. known: see finish_slots().
 template <class T, int M, int N>
 __device__ void run_steps(const SpanChain& chain, const Slot (&at)[M], const Region<T>* known, T (&x)[M][N]) {
   constexpr int together = M * N > 4 ? 8 : 4;
@@ -253,7 +253,7 @@ __device__ void run_steps(const SpanChain& chain, const Slot (&at)[M], const Reg
   }
 }
 
-// One element, of a slot that several channels share.
+// Finishes one element of a slot that several channels share.
 template <class T>
 __device__ __noinline__ void finish_one(const SpanParams& p, T value, const Slot& at, const Region<T>* known) {
   T x[1][1] = {{value}};
@@ -261,14 +261,15 @@ __device__ __noinline__ void finish_one(const SpanParams& p, T value, const Slot
   store(p.to.data, place_in(p.to, at), p.to.dtype, x[0][0]);
 }
 
-// Which of a slot's channel and pixels element k is.
+// The channel and pixel of element k of a slot, as a slot of one element.
 __device__ inline Slot one_of(const SpanParams& p, const Slot& at, int k) {
   const int over = (at.pixel + k) / p.pixels;
   return {at.n, at.c + over, at.pixel + k - over * p.pixels, 0, 1};
 }
 __device__ inline bool is_shared(const SpanParams& p, const Slot& at) { return at.pixel + at.hi > p.pixels; }
 
-// Slots of one channel. known: the region of the chain's first step, a norm; or null.
+// Finishes slots of one channel. known: the region's statistics, if the chain's first step is a norm that was measured
+// here; else null.
 template <class E, class T, int M>
 __device__ void finish_slots(const SpanParams& p, const Raw (&raw)[M], const Slot (&at)[M], const Region<T>* known) {
   constexpr int N = slot_values<E>;
@@ -292,14 +293,15 @@ __device__ void finish_slot(const SpanParams& p, const Raw& raw, const Slot& at,
     finish_one(p, static_cast<T>(to_real(reinterpret_cast<const E*>(&raw)[k])), one_of(p, at, k), known);
 }
 
-// The slot whose element 0 is `pixel` pixels behind channel c's first; [lo, hi) holds something.
+// The slot whose element 0 is `pixel` pixels after the first pixel of channel c. Elements [lo, hi) are valid.
 __device__ inline Slot slot_at(const SpanParams& p, int n, int c, int pixel, int lo, int hi) {
   const int first = pixel + lo;
   const int over = first < p.pixels ? 0 : static_cast<int>(static_cast<unsigned>(first) / p.pixels);
   return {n, c + over, pixel - over * p.pixels, lo, hi};
 }
 
-// To shared memory, by the thread that reads it after wait_copies(). What holds nothing is 0.
+// Loads a slot to shared memory, for the same thread, which must call wait_copies() before it reads the slot. Elements
+// that are not valid are 0.
 template <class E>
 __device__ void load_slot(const SpanParams& p, const Slot& at, Raw* to) {
   constexpr int N = slot_values<E>;
@@ -315,7 +317,7 @@ __device__ void load_slot(const SpanParams& p, const Slot& at, Raw* to) {
     e[k] = at.lo <= k && k < at.hi ? static_cast<const E*>(p.from.data)[place_in(p.from, one_of(p, at, k))] : E{};
 }
 
-// Elements by which the slots of a tensor begin before `data`, so that they divide by 16 bytes.
+// The number of elements between `data` and the 16-byte boundary before it, at which the first slot begins.
 template <class E>
 __device__ int lead_elements(const void* data) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(data) % span_bytes / sizeof(E));

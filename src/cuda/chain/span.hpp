@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of steps that see one element each, over tensors whose pixels follow each other in memory: 16 bytes at a time.
-// Norms over space whose regions follow each other likewise: moments and everything behind them in one launch.
+// Spans: runs of pixels that are contiguous in memory, which chains of steps that see one element each process 16 bytes
+// at a time. Norms over space with contiguous regions take one launch for their statistics and everything after them.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace convt::core::cuda {
 
-// One image's channels and pixels, by the image and the channel; pixels follow each other, or all share one element.
+// A tensor whose pixels are contiguous within a channel, or share one element.
 struct SpanView {
   void* data = nullptr;
   convt_dtype dtype = CONVT_F32;
-  bool along = true;          // pixels follow each other
-  std::int64_t n = 0, c = 0;  // elements from one image, and one channel, to the next
+  bool along = true;          // pixels are contiguous
+  std::int64_t n = 0, c = 0;  // elements from one image to the next, and from one channel to the next
 };
 
 struct SpanStep {
   ChainStep::Kind kind = ChainStep::affine;  // neither map_channels nor reduce_channels
   int op = 0;
   OpBytes<40> params{};
-  SpanView data;                 // combine: without data, the op's number; map_space: centres, by region
-  const void* second = nullptr;  // affine: b (data has a); map_space: scales
-  int channels_each = 1;         // map_space: channels of a region, ...
-  int inner = 0;                 // ... and its pixels of one channel
+  SpanView data;                 // affine: a; combine: the operand, or none if the op has a number; map_space: centres
+  const void* second = nullptr;  // affine: b; map_space: scales
+  int channels_each = 1;         // map_space: channels of a region
+  int inner = 0;                 // map_space: pixels of a region in one channel
   const void* weight[2] = {};    // map_space: weight and bias, by pixel of the region
-  std::int64_t weight_c = 0;     // and by channel
+  std::int64_t weight_c = 0;     // map_space: from one channel's weights to the next
 };
 struct SpanChain {
   int count = 0;
@@ -41,47 +41,47 @@ struct SpanParams {
   SpanChain chain;
 };
 
-// A norm over space and what follows it. Region r of an image is elements [r, r + 1) * elements of `from`, which is
-// dense within an image.
+// A norm over space and the steps after it. `from` is dense within an image; region r of an image begins at element
+// r * elements.
 struct NormaliseParams {
   SpanParams span;            // its first step is the norm, unless it only measures
   std::int64_t elements = 1;  // of a region
   std::int64_t regions = 1;   // of an image
   double eps = 0;
-  bool applies = true;  // else centres and scales are all that is wanted
-  // By image and region: centre and scale, of type T.
+  bool applies = true;  // false: only centres and scales are computed
+  // [image][region], of type T.
   void *centre = nullptr, *scale = nullptr;
-  int lanes = 0;  // that share a region; 0: a block's threads
-  // Where a region is more than a block's: the chunks' moments, and counters.
+  int lanes = 0;  // lanes that share a region; 0: a block does
+  // For regions that are cut into chunks.
   int chunks = 1;            // of a region
-  void* partials = nullptr;  // Moments, by image, region and chunk
-  int* counters = nullptr;   // the next item, then the chunks measured of each image and region
+  void* partials = nullptr;  // Moments: [image][region][chunk]
+  int* counters = nullptr;   // the next item; then, for each image and region, the number of measured chunks
   int lag = 0;               // items between measuring a chunk and normalising it
 };
 
-// A pool of values, and the chain behind it on its results.
+// A pool, and the chain on its results.
 struct PoolSpanParams {
   struct Axis {
-    int start = 0, stride = 1, size = 1;  // of the first window, in the box of inputs, and from one to the next
-    int begin = 0, end = 1;               // the image, in the box
+    int start = 0, stride = 1, size = 1;  // of windows; `start` is counted in the box of inputs
+    int begin = 0, end = 1;               // of the image, counted in the box of inputs
     int padding = 0;
     int out = 1;  // windows
   };
-  SpanParams span;            // from: images and channels of inputs; the rest is of results
-  std::int64_t d = 0, h = 0;  // elements from one plane, and one row, of inputs to the next
+  SpanParams span;            // of results, but `from` is of inputs
+  std::int64_t d = 0, h = 0;  // of inputs: elements from one plane to the next, and from one row to the next
   Axis axis[3];
   int op = 0;
   bool whole_window = false;
   OpBytes<112> params{};
 };
 
-// A slab's chain as spans; whether it is one. Places are by the slab's box.
+// Makes spans of a slab's chain; returns whether it can run as spans.
 bool make_spans(const ChainParams& params, SpanParams& spans);
 
-// The same behind a pool.
+// make_spans() for a chain after a pool.
 bool make_pool_spans(const ChainParams& params, PoolSpanParams& spans);
 
-// Chunks of a norm's region of so many elements of this type: 1 where a block has all of it in registers.
+// The number of chunks of a norm's region: 1 if a block can hold all elements.
 std::int64_t chunks_of(std::int64_t elements, convt_dtype dtype);
 
 template <class T>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chain over a strip: some pixels, [channel][pixel], in shared memory or in memory that the block has for itself.
-// Steps that see one element run one behind the other on elements in registers; a step that mixes channels first takes
-// its statistics from the whole strip. The block's first block_threads threads call these functions, all of them.
+// Runs a chain on a strip: some pixels, [channel][pixel], in shared memory or in the block's part of global memory.
+// Steps that see one element run one after the other on elements in registers. A step that mixes channels first takes
+// its statistics from the whole strip. All of the block's first block_threads threads call these functions.
 #pragma once
 
 #include "cuda/chain/element.cuh"
@@ -12,13 +12,13 @@
 
 namespace convt::core::cuda {
 
-// A block may have more threads, that do other things.
+// A barrier of these threads: a block may have others.
 __device__ inline void sync_strip() { sync_some<1, block_threads>(); }
 
 template <class T>
 struct Strip {
   T* data = nullptr;
-  int pitch = 0;       // from one channel to the next: odd, so that columns meet all banks
+  int pitch = 0;       // from one channel to the next: odd, so that a column covers all banks
   int log_pixels = 0;  // of a power of 2 pixels
   int channels = 0, first_channel = 0;
   const Pixel* at = nullptr;              // by pixel
@@ -39,7 +39,7 @@ __device__ Strip<T> strip_in(void* shared, int log_pixels) {
   return strip;
 }
 
-// Four channels of one pixel, `apart` from each other. Those from `channels` on are there but mean nothing.
+// Four channels of one pixel, `apart` from each other. Those from `channels` on have no meaning.
 template <class T>
 struct Quad {
   static constexpr int size = 4;
@@ -50,7 +50,7 @@ struct QuadPlace {
   int pixel;
   Pixel at;
 
-  // Within the tensor; of one that is not there, of the last that is.
+  // The channel in the tensor; after the last channel, the last one.
   __device__ int channel_of(int i) const {
     const int c = channel + i * apart;
     return first_channel + (c < channels ? c : channels - 1);
@@ -72,7 +72,7 @@ __device__ inline Pixel pixel_at(const ChainParams& p, std::int64_t index) {
           static_cast<int>(w)};
 }
 
-// Ops of four at once: the choice of the op is shared. Not inlined: every kernel of a file uses one copy.
+// Applies an op to four values, which share the choice of the op. Not inlined: all kernels of a file use one copy.
 template <class T>
 __device__ __noinline__ Quad<T> apply_pointwise(int op, const void* params, Quad<T> x) {
   visit<Pointwise>(op, params, [&](const auto& math) {
@@ -139,11 +139,11 @@ __device__ Quad<T> apply_step(const ChainStep& step, Quad<T> x, const QuadPlace&
   return x;
 }
 
-// Steps [begin, end), each of which sees one element, over the strip: in place, or to `to`.
+// Runs steps [begin, end), which see one element each, on the strip. Results stay in place or go to `to`.
 template <class T>
 __device__ void run_elements(const Chain& chain, int begin, int end, const Strip<T>& strip, const View* to) {
   const int pixels = strip.pixels(), quads = (strip.channels + 3) / 4;
-  const bool by_channel = to != nullptr && to->step.c == 1;  // neighbours in memory to neighbouring threads
+  const bool by_channel = to != nullptr && to->step.c == 1;  // neighbouring threads get neighbours in memory
   for (int i = threadIdx.x; i < quads * pixels; i += block_threads) {
     QuadPlace place{by_channel ? i % quads : i >> strip.log_pixels, quads, strip.channels, strip.first_channel,
                     by_channel ? i / quads : i & (pixels - 1),      {}};
@@ -169,7 +169,8 @@ __device__ void run_elements(const Chain& chain, int begin, int end, const Strip
   }
 }
 
-// Joins what the threads of one pixel hold, in the order of threads; thread 0 of the pixel gets it.
+// Joins the values of the threads that share a pixel, in the order of threads. The first of these threads gets the
+// result.
 template <class T, class Join>
 __device__ T join_threads(T own, T* scratch, const Strip<T>& strip, Join join) {
   const int first = threadIdx.x & (strip.pixels() - 1);
@@ -180,8 +181,8 @@ __device__ T join_threads(T own, T* scratch, const Strip<T>& strip, Join join) {
   return own;
 }
 
-// Centre and scale of each pixel, as in src/reference/chain.cpp; the rounded mean of a norm is corrected by the sum of
-// what is left, which also takes from the squares what the wrong mean had put in.
+// Finds the centre and scale of each pixel, as src/reference/chain.cpp does. The sum of deviations corrects the rounded
+// mean of a norm, and its sum of squares.
 template <class T, class Op>
 __device__ void take_statistics(const Op& op, const Strip<T>& strip) {
   constexpr bool norm = std::is_base_of_v<ops_device::Norm, Op>;
@@ -226,11 +227,11 @@ __device__ __noinline__ void mix_channels(const ChainStep& step, Strip<T> strip)
     visit<Normalise>(step.op, step.params.bytes, take);
 }
 
-// All steps over a strip that is filled and synchronised, and the result to its place.
+// Runs all steps on a strip, which must be filled and synchronised, and stores the result.
 template <class T>
 __device__ void run_chain(const Chain& chain, Strip<T> strip, const View& to) {
   int begin = 0;
-  bool mixed = false;  // the statistics of step `begin` are there
+  bool mixed = false;  // the statistics of step `begin` have been taken
   while (true) {
     int end = begin + mixed;
     while (end < chain.count && chain.steps[end].kind != ChainStep::map_channels &&

@@ -16,7 +16,7 @@ namespace {
 constinit Kept<Buffers> buffers;
 const Keeper<buffers> keeper;
 
-constexpr std::size_t unit = std::size_t{2} << 20;  // sizes in between would keep buffers from being used again
+constexpr std::size_t unit = std::size_t{2} << 20;  // sizes are multiples of it, so that buffers fit later calls, too
 
 unsigned long long number_of(cudaStream_t stream) {
   unsigned long long number = 0;
@@ -24,7 +24,7 @@ unsigned long long number_of(cudaStream_t stream) {
   return number;
 }
 
-// While it lives, the calling thread may allocate and free whatever streams are being captured.
+// While an object of this class lives, the calling thread may allocate and free, even if streams are being captured.
 class OutsideCaptures {
  public:
   OutsideCaptures() { ignore(cudaThreadExchangeStreamCaptureMode(&mode_)); }
@@ -36,7 +36,7 @@ class OutsideCaptures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-// Frees something on a device, where that still can be done: not when the process ends and the driver has left.
+// Frees something on a device, unless the process is ending and the driver has been unloaded.
 template <class F>
 void free_on(int device, F&& free) noexcept {
   try {
@@ -114,7 +114,7 @@ void Buffers::give_back(DeviceBuffer buffer, cudaStream_t stream) noexcept {
   drop(dropped);
 }
 
-// The latest stay. `dropped` has room for all.
+// Keeps the latest buffers and moves others to `dropped`, which has room for all.
 void Buffers::trim(int device, std::size_t most_bytes, std::vector<DeviceBuffer>& dropped) {
   process_ = getpid();
   std::size_t count = 0, bytes = 0;
@@ -148,7 +148,7 @@ cudaStream_t Buffers::reaper(int device) noexcept {
   return stream;
 }
 
-// The stream of a buffer may be gone: its event is what is left of it.
+// The stream of a buffer may have been destroyed; its event is still valid.
 void Buffers::drop(const std::vector<DeviceBuffer>& dropped) noexcept {
   for (const DeviceBuffer& buffer : dropped)
     free_on(buffer.device, [&] {

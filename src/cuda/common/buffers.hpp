@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory for calls that bring none. Buffers are kept between calls, each for the stream it was last used on:
-// there, the next call finds it free when its turn comes, and nobody waits.
+// Device memory for calls that bring none. A buffer is kept between calls for the stream on which it was last used: the
+// stream's order keeps its next call from using the buffer too early, and nobody waits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,8 +16,8 @@ struct DeviceBuffer {
   void* data = nullptr;
   std::size_t size = 0;
   int device = 0;
-  unsigned long long stream = 0;  // the runtime's number of the stream: handles are used again, numbers are not
-  cudaEvent_t free = nullptr;     // recorded behind the last use
+  unsigned long long stream = 0;  // the runtime's number of the stream: handles are reused, numbers are not
+  cudaEvent_t free = nullptr;     // recorded after the last use
 };
 
 // Buffers that no call uses. Safe to use from many threads. The current device is that of the stream.
@@ -26,13 +26,13 @@ class Buffers {
   static constexpr std::size_t most_kept = 32;   // per device
   static constexpr std::size_t share_kept = 16;  // a 16th of the device's memory
 
-  // At least so many bytes, for the stream's work from now on. Out of memory, it drops all that is kept and tries
-  // again; then it throws, and nothing is left allocated.
+  // A buffer of at least `bytes` bytes for the stream's further work. If memory has run out, it drops all kept buffers
+  // and tries again; if that fails, it throws and leaves nothing allocated.
   DeviceBuffer take(int device, cudaStream_t stream, std::size_t bytes);
-  // Behind the stream's work so far.
+  // Takes a buffer back. It is free after the stream's work so far.
   void give_back(DeviceBuffer buffer, cudaStream_t stream) noexcept;
 
-  // All that is kept on a device, back to it; waits until it is.
+  // Frees all kept buffers of a device, and waits until that is done.
   void release(int device) noexcept;
 
   void clear() noexcept;
@@ -48,9 +48,9 @@ class Buffers {
 
   static constexpr int most_devices = 64;
   std::mutex mutex_;
-  std::vector<DeviceBuffer> kept_;                    // longest unused first
-  std::array<cudaStream_t, most_devices> reapers_{};  // by device: where dropped buffers are freed
-  int process_ = 0;                                   // that the buffers belong to; a child of fork() has none
+  std::vector<DeviceBuffer> kept_;                    // the longest unused first
+  std::array<cudaStream_t, most_devices> reapers_{};  // by device: streams on which dropped buffers are freed
+  int process_ = 0;                                   // the owner of the buffers; a child of fork() has none
 };
 
 // Memory for one call on one stream: one of the process' buffers or, while the stream is captured, memory of the graph.
@@ -69,7 +69,8 @@ class Scratch {
   bool captured_ = false;
 };
 
-// Memory that outlives calls; allocated and freed also while some stream is being captured, of which it is no part.
+// Memory that outlives calls. It can be allocated and freed while a stream is being captured, and is no part of a
+// graph.
 class DeviceMemory {
  public:
   DeviceMemory() = default;

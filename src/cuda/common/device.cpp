@@ -39,7 +39,7 @@ DeviceProperties ask(int device) {
   result.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
   result.l2_bytes = static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize, device));
   result.clock = 1e3 * attribute(cudaDevAttrClockRate, device);
-  // Twice per clock, bits to bytes.
+  // Two transfers a clock; 8 bits a byte.
   result.bandwidth =
       2e3 * attribute(cudaDevAttrMemoryClockRate, device) * attribute(cudaDevAttrGlobalMemoryBusWidth, device) / 8;
   cudaDeviceProp all{};
@@ -53,7 +53,7 @@ DeviceProperties ask(int device) {
   return result;
 }
 
-// Devices that can be used; one that was not there may come.
+// Caches the properties of usable devices. Others are asked again: they may become usable.
 class KnownDevices {
  public:
   DeviceProperties find(int device) {

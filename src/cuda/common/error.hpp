@@ -11,7 +11,7 @@ namespace convt::core::cuda {
 // comes back at the next call by itself.
 void check(cudaError_t error, const char* what);
 
-// For calls whose failure changes nothing: in destructors, and of memory that the driver has already taken back.
+// Ignores an error whose call changes nothing by failing: in destructors, or for memory that the driver has reclaimed.
 void ignore(cudaError_t error) noexcept;
 
 }  // namespace convt::core::cuda

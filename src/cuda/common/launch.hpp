@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launching a kernel whose one parameter is a struct. All of a call travels in it: nothing is copied from host memory.
+// Launches kernels whose only parameter is a struct. A call's data travel in it: nothing is copied from host memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,19 +13,19 @@
 
 namespace convt::core::cuda {
 
-// Of a kernel's parameters: CUDA 12.1 and later.
+// The limit of a kernel's parameters in CUDA 12.1 and later.
 inline constexpr std::size_t most_param_bytes = 32764;
 
 struct Launch {
   unsigned grid = 1;
   cudaStream_t stream = nullptr;
   std::size_t shared = 0;  // bytes of dynamic shared memory
-  // It may begin before the kernel that was launched on the stream just before has ended, if that one lets it
-  // (let_next_begin()). It waits itself for what it needs of that one, and always before it ends, so that whoever waits
-  // for it waits for both. What came before both has ended: the first of such a row of kernels does not begin early.
+  // The kernel may begin before the stream's previous kernel has ended, if that one calls let_next_begin(). It must
+  // wait for what it needs of that kernel, and in any case before it ends, so that who waits for it waits for both.
+  // Earlier work has ended: the first kernel of such a series does not begin early.
   bool early = false;
-  // Bytes of dynamic shared memory that the kernel is allowed, if that is more than 48 KiB. Other threads launch the
-  // kernel too: the same value for all launches.
+  // Bytes of dynamic shared memory that the kernel is allowed, if over 48 KiB. All launches of a kernel must have the
+  // same value, as several threads may launch it.
   int shared_limit = 0;
 };
 
@@ -39,13 +39,13 @@ struct StreamWork {
   unsigned threads = 1;
 };
 
-// Enqueues it; or keeps it, while the calling thread records (cuda/common/recording.hpp).
+// Enqueues work, or records it if the calling thread is recording (cuda/common/recording.hpp).
 void submit(const StreamWork& work, const void* params, std::size_t bytes);
 
 template <class Params>
 void enqueue_kernel(const StreamWork& work, const void* params) {
   auto* const kernel = reinterpret_cast<void (*)(Params)>(work.kernel);
-  // Each context has its own attribute.
+  // Set at each launch, as each context has its own attribute.
   if (work.how.shared_limit != 0)
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, work.how.shared_limit), work.name);
   cudaLaunchAttribute early{};
@@ -68,10 +68,10 @@ void launch(void (*kernel)(Params), const char* name, const Launch& how, const P
   submit({enqueue_kernel<Params>, reinterpret_cast<void (*)()>(kernel), name, how, threads}, &params, sizeof(Params));
 }
 
-// Zeros.
+// Sets memory to zeros.
 void clear(void* data, std::size_t bytes, cudaStream_t stream);
 
-// Blocks for `count` items, `each` per block, at most `most`: kernels that may get fewer loop.
+// Blocks for `count` items, `each` per block, at most `most`. A kernel with a limit must loop over its items.
 inline unsigned blocks_for(std::int64_t count, std::int64_t each, std::int64_t most = std::int64_t{1} << 30) {
   const std::int64_t blocks = (count + each - 1) / each;
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < most ? blocks : most);

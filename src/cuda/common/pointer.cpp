@@ -14,18 +14,18 @@ namespace {
 
 using GetAttributes = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
 
-// The driver's query, if somebody in this process has loaded the driver: without it no device pointer can exist. A
-// driver that is loaded later is found then.
+// The driver's query, or null if nobody in this process has loaded the driver: then no device pointer can exist. A
+// driver that is loaded later is found by later calls.
 GetAttributes query() {
   static std::atomic<GetAttributes> known{nullptr};
   if (const GetAttributes found = known.load(std::memory_order_relaxed)) return found;
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);  // kept, so that what was found stays
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);  // never closed, so that the query stays valid
   if (driver == nullptr) return nullptr;
   known = reinterpret_cast<GetAttributes>(dlsym(driver, "cuPointerGetAttributes"));
   return known;
 }
 
-// The pointer can be none of CUDA's (a null pointer), or nobody has set CUDA up, so that no pointer is.
+// Results that mean host memory: the pointer is unknown to CUDA (or null), or CUDA is not initialised.
 bool means_host(CUresult result) {
   return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_INITIALIZED ||
          result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NO_DEVICE || result == CUDA_ERROR_DEINITIALIZED;
@@ -36,8 +36,8 @@ bool means_host(CUresult result) {
 Location locate(const void* pointer) {
   const GetAttributes get = query();
   if (get == nullptr) return {};
-  // A pointer that is none of CUDA's leaves all of them 0. Managed memory answers as host or device memory, by where it
-  // is now.
+  // For a pointer that CUDA does not know, all attributes are 0. Managed memory is reported as host or device memory,
+  // whichever has it now.
   unsigned type = 0, managed = 0;
   int ordinal = 0;
   CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,

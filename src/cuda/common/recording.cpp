@@ -9,9 +9,9 @@ namespace convt::core::cuda {
 namespace {
 
 constexpr std::uintptr_t alignment = 16;
-constexpr std::uintptr_t null_address = alignment;  // in keys
+constexpr std::uintptr_t null_address = alignment;  // stands for a null address in keys
 
-// The work that one thread submits while it lives, in the order in which it does.
+// Collects the work that one thread submits during the recorder's lifetime, in order.
 struct Recorder {
   struct Work {
     StreamWork work;
@@ -50,8 +50,8 @@ void enqueue_clear(const StreamWork& work, const void* params) {
   check(cudaMemsetAsync(what.data, 0, what.bytes, work.how.stream), work.name);
 }
 
-// Addresses that no memory has, 2^46 bytes apart. Those of the two sets have different distances from each other, too:
-// no difference of two addresses looks like an address.
+// Makes up addresses that no memory has, 2^46 bytes apart. The distances between addresses differ in the two sets, so
+// that a difference of two addresses does not look like an address.
 constexpr std::uintptr_t apart = std::uintptr_t{1} << 46, reach = std::uintptr_t{1} << 45;
 std::vector<std::uintptr_t> made_up(Addresses like, bool second) {
   std::vector<std::uintptr_t> result;

@@ -8,12 +8,13 @@
 namespace convt::core::cuda::schedule {
 namespace {
 
-// Values between stages take half of the L2 cache, beside inputs and outputs.
+// Values between stages take up to half of the L2 cache; inputs and outputs need the rest.
 constexpr std::int64_t l2_share = 2;
 constexpr std::int64_t least_slab = 1 << 20;
-// Where they pass it, a 256th of the memory: buffers of many streams stay below what is kept of it (Buffers).
+// Slabs that exceed the cache take up to a 256th of the memory. So the buffers of many streams fit into what Buffers
+// keeps.
 constexpr std::int64_t memory_share = 256;
-// Smaller ones, asked for by a limit, would be too many to plan.
+// The smallest slab for a workspace limit: planning more slabs would take too long.
 constexpr std::int64_t smallest_slab = 4096;
 
 }  // namespace

@@ -6,13 +6,14 @@
 
 namespace convt::core::cuda::schedule {
 
-// Engines of CUDA devices: why none of them can run there; "" when one can.
+// Why no CUDA engine can run at a location; "" if one can.
 std::string why_unusable(const Location& location);
 
-// Ways to go on behind a step that needs a whole image, where the program has one.
+// The ways to pass on values between passes: to store them, and, if the program has a norm over space, to recompute
+// them.
 std::vector<Between> ways_between(const Program& program);
 
-// A schedule as a candidate. Its slabs shrink until the workspace is as small as it was asked to be.
+// Plans a schedule and makes it a candidate. Slabs shrink until the workspace respects the request's limit.
 Candidate candidate_of(const std::string& name, Setup setup, const Request& request);
 
 }  // namespace convt::core::cuda::schedule

@@ -10,7 +10,7 @@ namespace {
 __device__ std::int64_t first_item() { return static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x; }
 __device__ std::int64_t all_threads() { return static_cast<std::int64_t>(gridDim.x) * block_threads; }
 
-// The asked taps that a place of the changed kernel gathers, along one axis.
+// Whether the changed kernel's element at `place` includes the asked kernel's tap, along one axis.
 __device__ bool reaches(const ChangeParams::Axis& axis, std::int64_t tap, std::int64_t place) {
   const TapRun run = windowed_places(tap * axis.dilation - axis.padding, axis.window, axis.window_stride);
   const std::int64_t first = (run.first + axis.new_padding) / axis.new_dilation;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel that a rewritten program convolves with: made on the device, before any engine packs it.
+// The kernel that a rewritten program convolves with. The device computes it before an engine packs it.
 #pragma once
 
 #include "convt/convt.h"
@@ -7,7 +7,7 @@
 
 namespace convt::core::cuda::schedule {
 
-// The program's kernel from the asked one: the twin of change_kernel() in plan/program.cpp.
+// Computes the program's kernel from the asked one, as change_kernel() in plan/program.cpp does on the host.
 struct ChangeParams {
   struct Axis {
     std::int64_t asked = 1, dilation = 1, padding = 0;  // of the asked convolution
@@ -19,7 +19,7 @@ struct ChangeParams {
   void* changed = nullptr;
   Axis axis[3];
   std::int64_t pairs = 1;   // of channels, in the changed kernel
-  std::int64_t summed = 1;  // asked pairs in one of them
+  std::int64_t summed = 1;  // asked pairs that are summed into one of these
   double factor = 1;
 };
 

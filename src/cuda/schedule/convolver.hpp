@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The convolution of a schedule, with a chain behind it: what engines of CUDA devices differ in.
+// The interface of a schedule's convolution, with the chain that follows it. CUDA engines differ in this part only.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,20 +14,20 @@
 
 namespace convt::core::cuda {
 
-// A slab of the convolution's result, through the chain, perhaps pooled and through another chain, to a view.
+// One slab of the convolution's result. It goes through a chain, perhaps a pool and another chain, to a view.
 struct ConvJob {
-  const void* input = nullptr;        // the tensor from which the slab's images are counted
-  Strides input_step;                 // its own, dense unless the convolver reads ranges
+  const void* input = nullptr;        // the tensor whose images the slab counts
+  Strides input_step;                 // of `input`: dense, unless the convolver reads ranges
   const std::byte* packed = nullptr;  // the kernel
-  std::byte* scratch = nullptr;       // of this call, as much as the convolver asked for
+  std::byte* scratch = nullptr;       // memory for this call, of scratch_bytes()
   Slab slab;
   View to;
   Chain chain;
   const Step* pool = nullptr;
   Chain behind;
   cudaStream_t stream = nullptr;
-  // Constants or packing of this call are what the stream did last: it may begin meanwhile. The input is complete even
-  // then.
+  // The stream's last kernels compute constants or pack weights for this call. The convolution may begin before they
+  // end; the input is complete even then.
   bool early = false;
 };
 
@@ -37,44 +37,43 @@ class Convolver {
 
   std::string rejection;  // why it cannot run the program's convolution
 
-  // Whether it reads an input that is a range of a wider tensor's channels; else it is given a dense copy.
+  // Whether it reads an input that is a range of a wider tensor's channels. If not, it gets a dense copy.
   virtual bool reads_ranges() const { return false; }
-  // A chain behind the convolution may mix channels where there are at most so many.
+  // The most channels that a chain after the convolution, in its launch, may mix.
   virtual std::int64_t mixed_channels() const = 0;
-  // Whether the chain of steps [begin, end) behind it, in one launch, may use the convolution's own result.
+  // Whether steps [begin, end), in the convolution's launch, may use the convolution's own result.
   virtual bool keeps_conv(std::size_t, std::size_t) const { return false; }
-  // The same in one launch: steps [begin, pool) behind the convolution, the pool, and then how many of [pool + 1, end)
-  // it takes; none where it cannot pool.
+  // Whether one launch can run the convolution, steps [begin, pool) and the pool. If so, the number of steps of
+  // [pool + 1, end) that it takes, too.
   virtual std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const = 0;
-  // Whether it is for a chain of steps [begin, end) behind it, in one launch; "", or why another convolver is.
+  // "" if it can run steps [begin, end) after the convolution in one launch; else the reason why not.
   virtual std::string why_not(std::size_t, std::size_t) const { return ""; }
-  // Blocks of a launch, at most: so many for any slab with this box of one image, and more for each pixel.
+  // An upper bound of the blocks of a launch for a slab with this box: `least`, and `per_pixel` for each pixel.
   struct Blocks {
     double least = 1, per_pixel = 1;
   };
   virtual Blocks blocks(const Axes& box) const = 0;
-  // Predicted, of a launch for so many images with this box.
+  // The predicted time of a launch for this box of `images` images.
   virtual double seconds(std::int64_t images, const Axes& box, bool pools) const = 0;
-  virtual std::string explain(bool pools) const = 0;  // a line
+  virtual std::string explain(bool pools) const = 0;  // one line
 
-  // From a kernel as the program convolves with it: the asked one, or a changed one in `dtype`.
+  // Packing starts from the kernel that the program convolves with: the asked one, or a changed one in `dtype`.
   virtual double packed_bytes() const = 0;
-  // early: it may begin before the stream's last kernel has ended, which has nothing to do with `kernel`.
+  // early: packing may begin before the stream's last kernel, which does not touch `kernel`, has ended.
   virtual void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const = 0;
-  // Of device memory that each call has for itself.
+  // Bytes of device memory that each call needs for itself.
   virtual double scratch_bytes() const { return 0; }
   virtual void convolve(const ConvJob& job) const = 0;
 };
 
-// Bytes before packed weights: whether all are finite.
+// Bytes before packed weights, for the flag of weights that are not finite; also the alignment of packed kernels.
 inline constexpr std::size_t packed_header = 256;
 
-// Sizes of boxes, shifts and clamps that kernels are told stay under this, so that their sums fit an int with room to
-// spare.
+// The limit of box sizes, shifts and clamps in kernels' parameters: sums of a few fit an int.
 inline constexpr std::int64_t most_inside = std::int64_t{1} << 29;
 inline int clamp_inside(std::int64_t value) { return static_cast<int>(std::clamp(value, -most_inside, most_inside)); }
 
-// Where a box's first output is along an axis: its phase, and its position.
+// The phase and the position of a box's first output along an axis.
 struct Lead {
   std::int64_t phase, position;
 };

@@ -22,8 +22,8 @@
 namespace convt::core::cuda::schedule {
 namespace {
 
-constexpr int least_span = 16;                   // pixels: most slots have one channel
-constexpr int least_strip = 4, strips_each = 4;  // pixels; for a multiprocessor
+constexpr int least_span = 16;                   // pixels: with fewer, too many slots have several channels
+constexpr int least_strip = 4, strips_each = 4;  // pixels; strips for each multiprocessor
 
 // The addresses of a call.
 struct Memory {
@@ -34,7 +34,7 @@ struct Memory {
 std::uintptr_t address(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 void* pointer_to(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-// T is what is computed in.
+// T: the type that is computed in.
 template <class T>
 class GenericExecutable : public Executable {
  public:
@@ -50,7 +50,7 @@ class GenericExecutable : public Executable {
 
   static constexpr convt_dtype real = sizeof(T) == sizeof(double) ? CONVT_F64 : CONVT_F32;
 
-  // All of a call's work.
+  // Enqueues all work of a call.
   void enqueue(const Call& call, void* workspace, const void* packed, cudaStream_t stream) const;
   void pack(const void* kernel, void* changed, void* packed, cudaStream_t stream, bool early) const;
   void prepare(Frame& frame) const;
@@ -80,7 +80,7 @@ struct GenericExecutable<T>::Frame {
   cudaStream_t stream = nullptr;
   std::byte* workspace = nullptr;
   const std::byte* packed = nullptr;
-  bool just_prepared = false;  // prepare()'s kernels are what the stream did before the first convolution
+  bool just_prepared = false;  // the stream's last kernels are prepare()'s
 
   void* at(Place place) const { return workspace + place; }
 };
@@ -108,7 +108,7 @@ void GenericExecutable<T>::pack_kernel(const void* kernel, void* stream_handle) 
     throw Error(CONVT_UNSUPPORTED, "packing a kernel waits for the device and cannot be captured: pack it before");
   const bool changes = s_->program->kernel_change.any();
   const Scratch changed(device_, stream, changes ? static_cast<std::size_t>(s_->program->kernel_count * s_->real) : 0);
-  // Where it was packed before stays its place, for graphs that read it; nobody may read it now.
+  // A kernel that is packed again keeps its address, for graphs that read it. Nobody may read it now.
   DeviceMemory fresh;
   if (packed_.data() == nullptr)
     fresh = DeviceMemory(device_, s_->packed_size);
@@ -185,7 +185,7 @@ void GenericExecutable<T>::enqueue(const Call& call, void* workspace, const void
     for (const PassPlan& plan : s_->passes) run_pass(frame, {plan, {first, std::min(first + s_->flight, batch)}});
 }
 
-// What does not depend on the image.
+// Prepares what does not depend on the image: constants and packed weights.
 template <class T>
 void GenericExecutable<T>::prepare(Frame& frame) const {
   const Program& program = *s_->program;
@@ -213,7 +213,7 @@ template <class T>
 void GenericExecutable<T>::run_pass(Frame& frame, const Flight& flight) const {
   const PassPlan& plan = flight.plan;
   if (plan.sums_slabs() && plan.pass.sink == Pass::Sink::moments) {
-    // A slab may be the first of some of its regions and not of others: all begin with no elements.
+    // A slab may be the first slab of some of its regions and not of others. So all sums begin empty.
     const std::int64_t regions = region_count(s_->program->steps[plan.pass.end]) * flight.images.size();
     clear(frame.at(s_->steps[plan.pass.end].sums), static_cast<std::size_t>(regions) * sizeof(Moments), frame.stream);
     frame.just_prepared = false;
@@ -240,7 +240,7 @@ void GenericExecutable<T>::run_pass(Frame& frame, const Flight& flight) const {
   finish(frame, flight);
 }
 
-// A norm of stored values, all but its span.
+// Binds a norm of stored values, except for its span.
 template <class T>
 NormaliseParams GenericExecutable<T>::bind_norm(const Frame& frame, const Flight& flight, std::size_t number) const {
   const Step& step = s_->program->steps[number];
@@ -290,7 +290,7 @@ void GenericExecutable<T>::run_stage(Frame& frame, const Spot& spot, const Stage
     run_chain(frame, spot, stage);
 }
 
-// Steps [begin, end), which work pixel by pixel.
+// Binds steps [begin, end), which work pixel by pixel.
 template <class T>
 Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, std::size_t begin, std::size_t end) const {
   const Slab slab = spot.slab(end - spot.flight.plan.pass.begin);
@@ -314,7 +314,7 @@ Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, std
 template <class T>
 void GenericExecutable<T>::copy_input(Frame& frame, const Interval& images) const {
   run_prologue<T>({*s_->program, frame.call, s_->prologue, frame.workspace, images, frame.at(s_->input)});
-  frame.just_prepared = false;  // the convolution waits for all of it
+  frame.just_prepared = false;  // the convolution must wait for the copy
 }
 
 template <class T>
@@ -349,7 +349,7 @@ View GenericExecutable<T>::stored(const Frame& frame, const Flight& flight, cons
   return view_of(frame.at(s_->store), dtype, step, slab, flight.images.begin);
 }
 
-// What a stage reads, from the first pixel of its result on; a pool's inputs, from the first of them on.
+// What a stage reads, from its result's first pixel on; for a pool, from its first input on.
 template <class T>
 View GenericExecutable<T>::source(const Frame& frame, const Spot& spot, const Stage& stage) const {
   const PassPlan& plan = spot.flight.plan;
@@ -411,7 +411,7 @@ void GenericExecutable<T>::run_chain(const Frame& frame, const Spot& spot, const
     most_blocks = s_->strip_blocks;
   }
   const std::int64_t pixels = slab.images.size() * slab.box.pixels();
-  // Few pixels in short strips: some for every multiprocessor.
+  // If pixels are few, strips are short, so that every multiprocessor has some.
   while (p.strips == nullptr && p.strip_pixels > least_strip &&
          pixels < std::int64_t{p.strip_pixels} * s_->device.multiprocessors * strips_each)
     p.strip_pixels /= 2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicted times of passes, by what their launches move.
+// Predicts the times of passes from the bytes that their launches move.
 #include <algorithm>
 
 #include "base/division.hpp"
@@ -12,14 +12,14 @@ double Schedule::input_bytes() const {
   return static_cast<double>(image_count(program->asked->input)) * static_cast<double>(size_of(program->asked->dtype));
 }
 
-// Once for all tiles of a slab's images, which read it from memory again.
+// The prologue runs once for all tiles of a slab's images. The convolution reads its result from memory.
 double Schedule::prologue_seconds(std::int64_t images) const {
   constexpr double streamed = 0.66;
   if (!copies_input) return 0;
   return launch_seconds + 2 * static_cast<double>(images) * input_bytes() / (streamed * device.bandwidth);
 }
 
-// What launches of a slab of one image move, in bytes.
+// What the launch of a stage moves for a slab of one image, in bytes.
 Schedule::Traffic Schedule::traffic_of(const PassPlan& plan, const Stage& stage) const {
   const Descriptor& asked = *program->asked;
   const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
@@ -45,8 +45,8 @@ Schedule::Traffic Schedule::traffic_of(const PassPlan& plan, const Stage& stage)
   return t;
 }
 
-// On an H200 within a factor of two: what share of the memory's rate kernels reach, and of the L2 cache's where values
-// stay there; elements that go through strips take clocks of a multiprocessor.
+// The seconds of a pass, within a factor of two on an H200. Kernels reach a share of the memory's rate: `streamed`, or
+// `cached` if values stay in the L2 cache. Each element that goes through a strip takes `strip_clocks`.
 double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) const {
   constexpr double streamed = 0.8, cached = 1.3, spilled = 1.25, strip_clocks = 2;
   const Descriptor& asked = *program->asked;
@@ -60,7 +60,7 @@ double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) con
   const bool last_axis = asked.output_layout == CONVT_CHANNELS_LAST && asked.output.channels > 1;
   const auto slab_seconds = [&](std::int64_t count) {
     const auto images = static_cast<double>(count);
-    // Beyond the cache they are read from memory, and written while the convolution computes, for the most part.
+    // Values beyond the cache are read from memory. Most are written while the convolution computes.
     double sum = spilled * std::max(images * each - stay, 0.0) / memory;
     for (const Stage& stage : plan.stages) {
       const Traffic t = traffic_of(plan, stage);
@@ -78,7 +78,7 @@ double Schedule::pass_seconds(const PassPlan& plan, std::int64_t slab_bytes) con
   double before = plan.stages.front().convolves
                       ? static_cast<double>(ceil_div(flight, plan.images)) * prologue_seconds(plan.images)
                       : 0;
-  // Measured in a launch of its own, or loaded again from the cache by the one that normalises.
+  // Stored values are loaded again from the cache by the launch that normalises; others take a launch that joins sums.
   if (plan.pass.stores)
     before += static_cast<double>(flight) * stored / cache;
   else if (plan.pass.sink != Pass::Sink::output)

@@ -17,11 +17,11 @@ namespace {
 
 constexpr double most_blocks = 1 << 30;
 constexpr double most_bytes = 1e15;
-constexpr std::int64_t strip_bytes = 40 << 10;       // of 48 KiB shared memory that any block may have
-constexpr double most_in_flight = 1 << 30;           // images, which kernels count in 32 bits
-constexpr std::int64_t all_strips_bytes = 64 << 20;  // of strips in global memory
+constexpr std::int64_t strip_bytes = 40 << 10;       // of the 48 KiB of shared memory that any block may have
+constexpr double most_in_flight = 1 << 30;           // images: kernels count them in 32 bits
+constexpr std::int64_t all_strips_bytes = 64 << 20;  // of all strips in global memory
 
-// Parts of a block of memory, one behind the other.
+// Places parts of a block of memory one after the other.
 class Layout {
  public:
   Place add(double count, double element) {
@@ -51,10 +51,10 @@ bool has_large_windows(const Step& pool) {
       std::get<Op>(pool.what));
 }
 
-// A name that softmax over space was written out with (plan/lower.cpp).
+// Whether a name comes from softmax over space, which is written out with kept values (plan/lower.cpp).
 bool is_written_out(const Name* name) { return name != nullptr && name->text[0] >= '0' && name->text[0] <= '9'; }
 
-// Whether a step leaves one channel: its result takes little memory.
+// Whether a step leaves one channel, so that its result takes little memory.
 bool leaves_one_channel(const Step& step) { return step.in.channels > 1 && step.out.channels == 1; }
 
 }  // namespace
@@ -129,7 +129,7 @@ void Schedule::plan_stages(PassPlan& plan) const {
     }
     const bool mixes = mixes_channels(steps[i]);
     const bool full = i - stage.begin == Chain::most_steps;
-    // The kernels that fold large windows mix no channels.
+    // Kernels that fold large windows cannot mix channels.
     const bool behind_pool = mixes && stage.pool != Stage::no_pool && has_large_windows(steps[stage.pool]);
     const bool behind_conv =
         stage.convolves && (keeps_conv || (mixes && pass.in.channels > convolver->mixed_channels()));
@@ -164,8 +164,8 @@ void Schedule::plan_stages(PassPlan& plan) const {
     one.to = one.keeps != Stage::no_step ? kept_buffer[one.keeps] : one.convolves && keeps_conv ? conv_buffer : next;
     next = 1 - next;
   }
-  // What pools alone see has the tensors' type, and what a chain keeps by a name of its own. What softmax over space is
-  // made of keeps the digits that it is computed in, and so does what is small.
+  // Values that only pools read, and values that a chain keeps by name, have the tensors' type. Values of a softmax
+  // over space, and values of one channel, which are small, have the type that is computed in.
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     Stage& one = plan.stages[i];
     one.writes = doubles ? CONVT_F64 : CONVT_F32;
@@ -196,7 +196,7 @@ bool Schedule::normalises(const PassPlan& plan) const {
   const bool begins = pass.source == Pass::Source::store && pass.begin < pass.end &&
                       needs_space(program->steps[pass.begin]) && first.pool == Stage::no_pool &&
                       first.begin == pass.begin && first.end > first.begin;
-  // A pool that drops some pixels needs less than the image.
+  // One box must be the whole image: a pool that drops pixels needs less.
   return begins && !first.mixes && plan.tiles() == 1 && plan.images >= flight &&
          plan.box(0, plan.level_behind(first)).size == pass.in.space && volume(pass.in.space) <= most_span_pixels;
 }
@@ -226,7 +226,7 @@ void Schedule::cut_levels(PassPlan& plan) const {
   }
 }
 
-// Of the largest boxes there are.
+// The bytes of each buffer for one image, with the largest boxes.
 std::vector<std::int64_t> Schedule::buffer_sizes(const PassPlan& plan) const {
   std::vector<std::int64_t> sizes(buffers);
   for (const Stage& stage : plan.stages) {
@@ -246,8 +246,8 @@ double Schedule::buffer_bytes(const PassPlan& plan) const {
   return all;
 }
 
-// Whether a step of the pass sees, along this axis, a value and what was folded from it: then every tile needs all of
-// the axis, and shorter tiles compute it again and again.
+// Whether a step of the pass uses, along this axis, both a value and what was folded from it. Then every tile needs the
+// whole axis, and each shorter tile would compute it again.
 bool Schedule::needs_whole(const Pass& pass, std::size_t axis) const {
   for (std::size_t i = pass.begin; i < pass.end; ++i) {
     const Step& step = program->steps[i];
@@ -257,7 +257,7 @@ bool Schedule::needs_whole(const Pass& pass, std::size_t axis) const {
   return false;
 }
 
-// Halves tiles until one image's buffers stay in the L2 cache; of all sizes on the way, that which takes least.
+// Halves tiles until one image's buffers stay in the L2 cache, and takes the fastest of these tiles.
 void Schedule::cut_slabs(PassPlan& plan, const Setup& setup) {
   const double most = static_cast<double>(most_inside);
   Axes best{0, 0, 0};
@@ -301,9 +301,10 @@ void Schedule::cut_slabs(PassPlan& plan, const Setup& setup) {
   plan.seconds = pass_seconds(plan, setup.slab_bytes);
 }
 
-// Of slabs of at most so many images, equal but for the last one: those that take least, the smallest of equals.
+// Chooses the images of a slab, at most `most`; all slabs but the last are equal. The fastest wins, or the smallest of
+// equals.
 void Schedule::choose_images(PassPlan& plan, std::int64_t most, const Setup& setup) const {
-  constexpr std::int64_t fine = 16, beyond = 4;  // slabs one by one, and then by a 16th; more than stay in the cache
+  constexpr std::int64_t fine = 16, beyond = 4;  // the number of slabs grows by 1, later by a 16th, to 4 more than fit
   const double each = buffer_bytes(plan);
   const std::int64_t fewest = ceil_div(flight, most);
   std::int64_t last = fewest;
@@ -337,7 +338,7 @@ double Schedule::plan_store() {
     if (p.pass.stores) store_size = std::max(store_size, static_cast<std::int64_t>(size_of(stored)));
     store_in_output &= stored == asked.dtype;
     if (p.pass.sink == Pass::Sink::fold) {
-      stored = computed;  // from now on
+      stored = computed;  // in all later passes
       store_size = real;
       store_in_output = false;
       store_step = std::max(store_step, p.pass.out.channels);
@@ -361,7 +362,8 @@ double Schedule::plan_store() {
   return kept;
 }
 
-// Images whose values between passes stay in the L2 cache, or as many as there is memory for: those that take less.
+// Chooses how many images go through all passes together: as many as stay in the L2 cache between passes, or as many as
+// memory allows, whichever is faster.
 void Schedule::choose_flight(double kept, const Setup& setup) {
   const double batch = static_cast<double>(std::max<std::int64_t>(program->asked->input.batch, 1));
   std::vector<PassPlan> best;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program cut into passes, slabs and launches, with every buffer in its place in the workspace. Made once per plan.
+// A program cut into passes, slabs and launches, with the offset of every buffer in the workspace. Made once per plan.
 //
-// A pass without pools is one launch: the convolution with the chain behind it. What does not fit behind it (pools,
-// norms over more channels than a block has, steps that use the convolution's own result) makes stages: launches that
-// hand on values of a slab, through buffers small enough to stay in the L2 cache, or larger ones where that leaves
-// multiprocessors without work for longer than memory takes.
+// A pass without pools is one launch: the convolution with the chain after it. Three kinds of steps do not fit into
+// this launch: pools, norms over more channels than a block has, and steps that use the convolution's own result. They
+// make stages: launches that pass values of a slab on through buffers. Buffers are small enough to stay in the L2
+// cache, unless small slabs would leave multiprocessors without work for longer than memory takes.
 #pragma once
 
 #include <memory>
@@ -24,32 +24,31 @@ struct Setup {
   std::shared_ptr<const Convolver> convolver;
   DeviceProperties device;
   Between between = Between::store;
-  // Of buffers between stages, and of what is kept between passes: so many stay in the L2 cache, and so many there may
-  // be.
+  // Bytes of buffers between stages, and of values between passes: those that stay in the L2 cache, and the most.
   std::int64_t slab_bytes = 0, most_bytes = 0;
 };
 
-inline constexpr double launch_seconds = 3e-6;  // and the gap before it
+inline constexpr double launch_seconds = 3e-6;  // a launch and the gap before it
 
 inline std::int64_t image_count(const core::Shape& shape) {
   return capped_product({shape.channels, volume(shape.space)});
 }
 
-using Place = std::size_t;  // in the workspace, in bytes from its beginning
+using Place = std::size_t;  // an offset in the workspace, in bytes
 
 // One launch.
 struct Stage {
   static constexpr std::size_t no_pool = static_cast<std::size_t>(-1), no_step = no_pool;
-  static constexpr int outside = -1;  // the pass' source or sink
+  static constexpr int outside = -1;  // the source or sink of the pass
 
   bool convolves = false;
-  std::size_t pool = no_pool;                         // the step that it begins with
-  std::size_t fused = no_pool;                        // the pool among the steps behind a convolution
-  std::size_t begin = 0, end = 0;                     // steps that work pixel by pixel, a fused pool aside
-  std::size_t keeps = no_step;                        // the step behind it, that keeps its result
-  bool mixes = false;                                 // channels
+  std::size_t pool = no_pool;                         // the pool that it begins with
+  std::size_t fused = no_pool;                        // the pool after the convolution, in its launch
+  std::size_t begin = 0, end = 0;                     // steps that work pixel by pixel; one may be the fused pool
+  std::size_t keeps = no_step;                        // the step after it, which keeps its result
+  bool mixes = false;                                 // some step mixes channels
   int from = outside, to = outside;                   // slab buffers
-  convt_dtype reads = CONVT_F32, writes = CONVT_F32;  // of them
+  convt_dtype reads = CONVT_F32, writes = CONVT_F32;  // element types in these buffers
 
   bool is_empty() const { return !convolves && pool == no_pool && begin == end; }
 };
@@ -57,11 +56,11 @@ struct Stage {
 struct PassPlan {
   Pass pass;
   std::vector<Stage> stages;
-  Axes tile{1, 1, 1};                         // of the pass' result
+  Axes tile{1, 1, 1};                         // of the result of the pass
   std::array<std::vector<Levels>, 3> levels;  // by axis and tile
   std::int64_t images = 1;                    // of a slab
-  convt_dtype stored = CONVT_F32;             // of what it reads from the store, or writes there
-  double seconds = 0;                         // predicted, of the images that go through all passes together
+  convt_dtype stored = CONVT_F32;             // of the values that it reads from the store, or writes to it
+  double seconds = 0;                         // predicted, for the images that go through all passes together
 
   bool sums_slabs() const { return pass.sink != Pass::Sink::output && !pass.stores; }
   std::size_t tiles() const { return levels[0].size() * levels[1].size() * levels[2].size(); }
@@ -77,7 +76,7 @@ struct PassPlan {
 struct Schedule {
   explicit Schedule(const Setup& setup);
 
-  // Between stages: two that take turns, one for the convolution's own result, and one for each kept value.
+  // Buffers between stages: two that take turns, one for the convolution's own result, and one for each kept value.
   static constexpr int conv_buffer = 2, first_kept = 3;
   std::size_t buffers = first_kept;
   std::vector<int> kept_buffer;  // by step
@@ -92,17 +91,17 @@ struct Schedule {
   std::int64_t flight = 1;       // images that go through all passes together
   bool store_in_output = false;  // values between passes are kept in the output
   std::int64_t store_step = 0;   // elements of one image in the store
-  std::int64_t store_size = 0;   // bytes of the largest
+  std::int64_t store_size = 0;   // bytes of the largest element in the store
 
   struct StepPlaces {
     Place lines = 0, a = 0, b = 0;  // of an Affine
-    // Of a norm over space or a pool over the whole image.
+    // A norm over space, or a pool over the whole image.
     Place sums = 0, partials = 0, centre = 0, scale = 0, counters = 0;
   };
   std::vector<StepPlaces> steps;
-  // The convolution reads a dense copy of some images' inputs, which the prologue has been run on.
+  // The convolution reads a dense copy of some images' inputs, on which the prologue has run.
   bool copies_input = false;
-  std::vector<LinePlaces> prologue;  // by step of it
+  std::vector<LinePlaces> prologue;  // by step of the prologue
   Place input = 0;
   Place packed = 0, scratch = 0, changed = 0, store = 0, strips = 0;
   std::vector<Place> slab;
@@ -128,7 +127,7 @@ struct Schedule {
   bool needs_whole(const Pass& pass, std::size_t axis) const;
   void cut_slabs(PassPlan& pass, const Setup& setup);
   void choose_images(PassPlan& pass, std::int64_t most, const Setup& setup) const;
-  // Through memory, the store and slab buffers; and elements that a stage computes.
+  // Bytes through memory, the store and slab buffers; the number of elements that a stage computes.
   struct Traffic {
     double memory = 0, store = 0, slab = 0, elements = 0;
   };

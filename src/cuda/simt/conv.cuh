@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The convolution as a matrix product, phase by phase (plan/phases.hpp), and the chain behind it. A block has some
-// output channels of one group as rows, and positions of one phase, of one image or several, as columns; depth is (tap,
-// input channel). A phase without taps has depth 0: its zeros go through the chain like everyone's.
+// The convolution as a matrix product, phase by phase (plan/phases.hpp), and the chain after it. Rows of a block are
+// output channels of one group; columns are positions of one phase, in one image or several; depth is (tap, input
+// channel). A phase without taps has depth 0: its zeros go through the chain like other results.
 #pragma once
 
 #include "cuda/chain/strip.cuh"
@@ -14,33 +14,33 @@ struct alignas(size * sizeof(T) < 16 ? size * sizeof(T) : 16) Vector {
   T v[size];
 };
 
-// How a block's threads share it: each has row_count x column_count sums.
+// How threads divide a block's sums: each has row_count x column_count.
 template <class T, Shape shape>
 struct Block {
   static constexpr bool doubles = sizeof(T) == sizeof(double);
   static constexpr int rows = rows_of(shape), columns = columns_of(shape, doubles);
   static constexpr int depth = shape == Shape::thin ? 8 : 16;  // of one step
-  static constexpr int known_depth = 128;                      // that is looked up at once
+  static constexpr int known_depth = 128;                      // looked up at once
   static constexpr int row_count = doubles && shape == Shape::middle ? 2 : 4;
   static constexpr int column_count = rows * columns / block_threads / row_count;
   static constexpr int vector = column_count < 4 ? column_count : 4;  // neighbouring columns of one thread
   static constexpr int row_threads = rows / row_count, column_threads = columns / column_count;
   static_assert(row_threads * column_threads == block_threads);
-  static constexpr int column_pitch = columns + 4;  // so that channels-last inputs meet all banks
+  static constexpr int column_pitch = columns + 4;  // stores of channels-last inputs cover all banks
 
   static constexpr int weight_vectors = depth * rows / 4;
   static constexpr int inputs_each = depth * columns / block_threads;
 };
 
-// One position: its input at shift 0, and where that is in the image.
+// One position: the offset of its input at shift 0, and that input's coordinates.
 struct Position {
   std::int64_t offset;
   int d, h, w;
 };
-// One step of depth: from a position's input to the one it is multiplied with, and to its weights.
+// One step of depth: the offset from a position's input at shift 0 to the one that is multiplied, and its weights.
 struct Depth {
   std::int64_t input;
-  int weights;  // a row of them
+  int weights;  // index of their row
   int d, h, w;  // shifts
 };
 
@@ -60,7 +60,7 @@ struct Work {
   Phase phase[3];
   int group, first_row, first_column, columns, steps;  // columns: of the phase, in all images; steps of depth
 };
-// Threads 0, 1 and 2 find one axis each: the divisions of one take as long as many products.
+// Threads 0, 1 and 2 find one axis each: the divisions of an axis take as long as many products.
 template <class B>
 __device__ void find_work(const ConvParams& p, Work& work) {
   unsigned rest = blockIdx.x;
@@ -72,7 +72,7 @@ __device__ void find_work(const ConvParams& p, Work& work) {
   };
   if (threadIdx.x < warp_threads) {
     const int first_row = next(p.padded_rows / B::rows) * B::rows;
-    // Neighbouring phases follow each other, so that what they write to one sector meets in the cache.
+    // Neighbouring phases are neighbours in the grid, so that their parts of a sector meet in the L2 cache.
     const int w = next(p.axis[2].phases), h = next(p.axis[1].phases), d = next(p.axis[0].phases);
     const int group = next(p.groups);
     const int a = threadIdx.x;
@@ -90,7 +90,7 @@ __device__ void find_work(const ConvParams& p, Work& work) {
   __syncthreads();
 }
 
-// A column as a position of the input and as a pixel of the output.
+// Finds a column's position and its pixel of the output.
 __device__ inline void locate_column(const ConvParams& p, const Work& work, int column, Position& position,
                                      Pixel& pixel) {
   constexpr int nowhere = -(1 << 29);
@@ -115,7 +115,7 @@ __device__ inline void locate_column(const ConvParams& p, const Work& work, int 
   pixel = {column, out[0], out[1], out[2]};
 }
 
-// Beyond the last step: one that no position has an input for.
+// The step of depth; after the last one, a step for which every input is outside the image.
 __device__ inline Depth depth_at(const ConvParams& p, const Work& work, int step) {
   constexpr int nowhere = (1 << 30) + 1;
   if (step >= work.steps) return {0, 0, nowhere, nowhere, nowhere};
@@ -136,7 +136,7 @@ __device__ inline Depth depth_at(const ConvParams& p, const Work& work, int step
   return {input, row * p.depth + channel, shift[0], shift[1], shift[2]};
 }
 
-// Without branches: all three are cheaper than deciding whether to look.
+// Has no branches: three comparisons are cheaper than branches.
 __device__ inline bool inside(const ConvParams& p, const Position& position, const Depth& depth) {
   const bool d = static_cast<unsigned>(position.d - depth.d) < static_cast<unsigned>(p.axis[0].inputs);
   const bool h = static_cast<unsigned>(position.h - depth.h) < static_cast<unsigned>(p.axis[1].inputs);
@@ -144,7 +144,7 @@ __device__ inline bool inside(const ConvParams& p, const Position& position, con
   return d & h & w;
 }
 
-// Shared memory of a block. Tiles are no longer needed when the sums become a strip.
+// Shared memory of a block. The strip replaces the tiles when the products are complete.
 template <class T, class B>
 struct Shared {
   struct Tiles {
@@ -161,7 +161,7 @@ struct Shared {
   Depth depths[B::known_depth];
   alignas(16) unsigned char chain[strip_shared<T>(B::columns)];
 
-  __device__ Shared() {}  // of any content
+  __device__ Shared() {}  // leaves the content undefined
 };
 
 // The sums of one thread.
@@ -186,14 +186,14 @@ struct Sums {
   }
 };
 
-// What a thread brings from global to shared memory in one step.
+// What a thread copies from global to shared memory in one step.
 template <class E, class T, class B>
 struct Fetched {
   T inputs[B::inputs_each];
   Vector<T, 4> weights;
 
-  // `depths`: those of the step. Neighbours in memory go to neighbouring threads, which look up once what their
-  // elements have in common: the input channel; or the position and, where one tap fills the step, that as well.
+  // depths: those of the step. Neighbours in memory go to neighbouring threads. A thread looks up once what its
+  // elements have in common: the input channel; or the position and, if one tap fills the step, the tap.
   __device__ void load(const ConvParams& p, const Shared<T, B>& shared, const Depth* depths) {
     if (p.channel_step == 1) {
       const Depth depth = depths[threadIdx.x % B::depth];
@@ -259,7 +259,7 @@ __device__ void multiply(const Shared<T, B>& shared, int slot, Sums<T, B>& sums)
   }
 }
 
-// Sums of floats are taken in parts of so many steps of depth: the error grows with a part's length, not the depth.
+// Floats are summed in parts of this many steps of depth: the error grows with a part's length instead of the depth.
 inline constexpr int part_steps = 256;
 
 template <class E, class T, class B>
@@ -300,7 +300,7 @@ __device__ void convolve(const ConvParams& p, Shared<T, B>& shared, const Strip<
     for (int j = 0; j < B::column_count; ++j) strip(sums.row(i), sums.column(j)) = sums.v[i][j];
 }
 
-// The same where some weight is not finite: zeros outside the image must not meet it.
+// convolve() if some weight is not finite: 0*Inf is NaN, so padding must skip such weights.
 template <class E, class T, class B>
 __device__ __noinline__ void convolve_nonfinite(const ConvParams& p, const Shared<T, B>& shared, Strip<T> strip) {
   for (int i = threadIdx.x; i < B::rows * B::columns; i += block_threads) {

@@ -18,7 +18,7 @@ constexpr std::int64_t most_channels = std::int64_t{1} << 29;
 constexpr std::int64_t most_steps = std::int64_t{1} << 30;      // of depth
 constexpr std::int64_t most_parameter = std::int64_t{1} << 31;  // strides and dilations; see plan/taps.hpp
 
-// T is what is computed in.
+// T: the type that is computed in.
 template <class T>
 class PlainConvolver : public Convolver {
  public:
@@ -68,7 +68,7 @@ template <class T>
 void PlainConvolver<T>::plan_rows() {
   const Convolution& c = program_->convolution;
   rows_ = c.out_channels / c.groups;
-  // Few rows waste the multiply-adds of a large block, and small blocks load more for each.
+  // Few rows waste multiply-adds of a large block. Small blocks load more for each multiply-add.
   double least = std::numeric_limits<double>::infinity();
   for (const auto& [shape, factor] : {std::pair{Shape::wide, 1.0}, {Shape::middle, 1.2}, {Shape::thin, 3.0}}) {
     const std::int64_t padded = ceil_div(rows_, rows_of(shape)) * rows_of(shape);
@@ -83,7 +83,7 @@ template <class T>
 void PlainConvolver<T>::plan_taps() {
   const Convolution& c = program_->convolution;
   for (std::size_t a = 0; a < 3; ++a) {
-    // One tap has any dilation, one input any stride.
+    // The dilation of a single tap and the stride of a single input do not matter.
     const std::int64_t dilation = c.kernel[a] == 1 ? 1 : c.dilation[a];
     const std::int64_t stride = c.input[a] == 1 && c.stride[a] >= most_parameter ? 1 : c.stride[a];
     if (dilation >= most_parameter || stride >= most_parameter) {
@@ -95,7 +95,7 @@ void PlainConvolver<T>::plan_taps() {
     if (c.kernel[a] > most_steps || (c.kernel[a] - 1) * dilation / stride >= most_inside)
       rejection = formatted("the taps along {} reach over 2^29 inputs", axis_letters[a]);
   }
-  // Where a block's inputs begin is counted from position 0, which can lie far outside the image.
+  // The offset of a block's inputs is counted from position 0, which may lie far outside the image.
   const Descriptor& asked = *program_->asked;
   const Strides in = strides_of(asked.input_layout, asked.input, asked.input_within);
   const std::array<std::int64_t, 3> steps{in.d, in.h, in.w};
@@ -116,13 +116,13 @@ void PlainConvolver<T>::plan_taps() {
 
 template <class T>
 Convolver::Blocks PlainConvolver<T>::blocks(const Axes& box) const {
-  double least = bands();  // where every phase has a part of one
+  double least = bands();  // if every phase has an incomplete block
   for (std::size_t a = 0; a < 3; ++a) least *= static_cast<double>(std::min(box[a], taps_[a].stride));
   return {least, bands() / columns_of(block_, doubles)};
 }
 
-// On an H200 within a factor of two, by how much of the lanes' rate a block reaches and what it takes beside its
-// products.
+// Within a factor of two on an H200: from the share of the lanes' rate that a block reaches, and from its time beside
+// the products.
 template <class T>
 double PlainConvolver<T>::seconds(std::int64_t images, const Axes& box, bool) const {
   constexpr double block_seconds = 17e-6;

@@ -5,7 +5,7 @@
 
 namespace convt::core::cuda::simt {
 
-// By plain multiply-adds: any convolution.
+// Makes a convolver that runs any convolution, by plain multiply-adds.
 std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, const DeviceProperties& device);
 
 }  // namespace convt::core::cuda::simt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's tensor, as the convolution reads it.
+// Packs weights in the order in which the convolution reads them.
 #include "cuda/chain/element.cuh"
 #include "cuda/simt/launchers.hpp"
 

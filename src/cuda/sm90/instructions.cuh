@@ -10,7 +10,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Makes a value opaque to the compiler, so that it recomputes what depends on it instead of keeping it in registers.
+// Makes a value opaque: the compiler recomputes what depends on it instead of keeping that in registers.
 __device__ inline void opaque(int& value) { asm volatile("" : "+r"(value)); }
 __device__ inline void opaque(std::int64_t& value) { asm volatile("" : "+l"(value)); }
 __device__ inline void opaque(float& value) { asm volatile("" : "+f"(value)::"memory"); }
@@ -21,8 +21,8 @@ __device__ void keep_in_memory(T (&values)[count]) {
   asm volatile("" ::"l"(&values[0]) : "memory");
 }
 
-// from + count*step elements in global memory; step and count are below 2^32. This is one instruction, IMAD.WIDE.U32,
-// which the compiler does not find: its 64-bit product and sum are three.
+// from + count*step elements in global memory; step and count are below 2^32. This is one instruction, IMAD.WIDE.U32;
+// the compiler makes three of a 64-bit product and sum.
 template <class E>
 __device__ E* ahead(E* from, std::uint32_t step, std::uint32_t count) {
   const auto address = reinterpret_cast<std::uint64_t>(from);
@@ -63,13 +63,14 @@ __device__ inline unsigned half_pair(float low, float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
-// The larger magnitudes of two pairs of f16, sign bits undefined. NaN is ignored.
+// The larger magnitudes of two pairs of f16, element by element; sign bits are undefined. NaN is ignored.
 __device__ inline unsigned greater_sizes(unsigned x, unsigned than) {
   unsigned greater;
   asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(greater) : "r"(x), "r"(than));
   return greater;
 }
-// The largest of non-negative floats, which are ordered as their bits. All threads of a warp call it.
+// The largest of a warp's floats. They must not be negative: such floats are ordered as their bits. All threads call
+// it.
 __device__ inline float greatest_of_warp(float x) {
   return __uint_as_float(__reduce_max_sync(~0U, __float_as_uint(x)));
 }
@@ -86,7 +87,7 @@ __device__ inline float inverse_root(float x) {
   asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
   return root;
 }
-// NaN wins over any number.
+// The larger number; NaN if an operand is NaN.
 __device__ inline float maximum(float a, float b) {
   float larger;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
@@ -98,7 +99,7 @@ __device__ inline float minimum(float a, float b) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
   return smaller;
 }
-// Within two units of the last place, whatever the operands' range.
+// a / b within two units of the last place, for operands of any range.
 __device__ inline float quotient(float a, float b) {
   float q;
   asm("div.full.f32 %0, %1, %2;" : "=f"(q) : "f"(a), "f"(b));
@@ -143,7 +144,7 @@ __device__ inline void fence_barrier_init() { asm volatile("fence.mbarrier_init.
 __device__ inline void arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// Several arrivals at once.
+// Arrives several times at once.
 __device__ inline void arrive_for(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
@@ -161,7 +162,7 @@ __device__ inline void wait(std::uint32_t barrier, int parity) {
       : "memory");
 }
 
-// Whether the wait would end; it may suspend the thread for a while first.
+// Whether the phase of this parity has completed. It may suspend the thread for a while.
 __device__ inline bool try_pass(std::uint32_t barrier, int parity) {
   unsigned done;
   asm volatile(
@@ -173,14 +174,14 @@ __device__ inline bool try_pass(std::uint32_t barrier, int parity) {
       : "memory");
   return done != 0;
 }
-// All threads of a warp call it, and leave it converged: uniform values stay in uniform registers.
+// Waits. All threads of a warp call it and leave it converged, so that uniform values stay in uniform registers.
 __device__ inline void wait_converged(std::uint32_t barrier, int parity) {
   while (!__all_sync(~0U, try_pass(barrier, parity))) {
   }
 }
 
-// Loads an input, which is read about once, and advances the pointer. Volatile: the compiler neither reuses an earlier
-// value nor computes many addresses before the first load.
+// Loads an input, which is read about once, and advances the pointer. It is volatile, so that the compiler neither
+// reuses an earlier value nor computes many addresses before the first load.
 __device__ inline float load_next(const float*& from, std::int64_t bytes) {
   float value;
   asm volatile("ld.global.nc.L2::128B.f32 %0, [%1];\nadd.s64 %1, %1, %2;" : "=f"(value), "+l"(from) : "l"(bytes));
@@ -204,7 +205,7 @@ __device__ inline PixelPair load_next(const PixelPair*& from, std::int64_t bytes
   return pair;
 }
 
-// Stores a result of 2 to 16 bytes that is not read again: the L2 cache evicts it first.
+// Stores a result of 2 to 16 bytes. It is not read again, so the L2 cache may evict it first.
 template <class T>
 __device__ void store_result(T* to, const T& result) {
   using Bits = std::conditional_t<
@@ -216,8 +217,8 @@ __device__ void store_result(T* to, const T& result) {
   __stcs(reinterpret_cast<Bits*>(to), bits);
 }
 
-// Stores four matrices of 8x8 16-bit elements to shared memory, transposed. Of each, a lane has two neighbours of row
-// lane / 4, from column lane % 4 * 2 on; `to` of lane 8*b + c receives column c of matrix b.
+// Stores four 8x8 matrices of 16-bit elements to shared memory, transposed. A lane has two neighbours of each matrix,
+// in row lane / 4 and from column lane % 4 * 2 on. `to` of lane 8*b + c receives column c of matrix b.
 __device__ inline void store_transposed(void* to, unsigned a, unsigned b, unsigned c, unsigned d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(to)),
                "r"(a), "r"(b), "r"(c), "r"(d)
@@ -244,8 +245,8 @@ __device__ void give_registers() {
 
 __device__ inline void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Only the order of volatile statements ties sums to it: ptxas reports if it has to serialise products to keep them
-// right (tools/strict-wgmma).
+// Waits for all but the last `pending` groups of products. Only the order of volatile statements ties sums to the wait;
+// ptxas reports if it has to serialise products to keep sums right (tools/strict-wgmma).
 template <int pending>
 __device__ void multiply_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");

@@ -18,14 +18,14 @@ constexpr double most_scratch = 16 << 20;
 constexpr std::int64_t most_lines = std::int64_t{1} << 30;
 constexpr double few_seconds = 1e-5;
 
-// Inputs that each tap meets, as segments; or why there are too many.
+// Cuts an axis of the input into segments and finds the segments of each tap. Returns why that is impossible, or "".
 std::string cut(const Convolution& c, std::size_t a, Axis& axis) {
   if (c.kernel[a] > Axis::most_taps) return formatted("takes up to {} taps along an axis", Axis::most_taps);
   if (c.input[a] > most_sizes) return "the input is too large";
   std::vector<Interval> inputs;
   std::vector<std::int64_t> ends{0, c.input[a]};
   for (std::int64_t tap = 0; tap < c.kernel[a]; ++tap) {
-    // 0 <= in * stride - padding + tap * dilation < output
+    // The tap takes input i to the output if 0 <= i * stride - padding + tap * dilation < output.
     const std::int64_t shift = c.padding[a] - tap * c.dilation[a];
     const std::int64_t begin = std::clamp<std::int64_t>(ceil_div(shift, c.stride[a]), 0, c.input[a]);
     const std::int64_t end = std::clamp<std::int64_t>(ceil_div(c.output[a] + shift, c.stride[a]), begin, c.input[a]);
@@ -69,7 +69,7 @@ class SumsConvolver : public Convolver {
     if (rejection.empty() && std::max<std::int64_t>(cells, taps_) > most_cells)
       rejection = "taps meet too many different parts of the input";
     if (rejection.empty() && static_cast<double>(c.in_channels) * taps_ > 0x1p30) rejection = "the kernel is too large";
-    // A block has one output channel of a few images: its products are slow, and must be few beside the input.
+    // A block computes the products of one output channel for a few images. This is slow, so products must be few.
     const std::int64_t batch = asked.input.batch;
     if (rejection.empty() && product_seconds(batch) > few_seconds + input_seconds(batch))
       rejection = "there would be many products for each input";
@@ -104,13 +104,13 @@ class SumsConvolver : public Convolver {
     const auto batch = static_cast<double>(std::max<std::int64_t>(asked.input.batch, 1));
     const double bytes = static_cast<double>(asked.input.count()) * static_cast<double>(size_of(asked.dtype)) *
                          static_cast<double>(images) / batch;
-    // A block has one channel of an image.
+    // A block sums one channel of an image.
     const double blocks = static_cast<double>(images) * static_cast<double>(asked.input.channels);
     const double share = std::min(blocks / (4.0 * device_.multiprocessors), 1.0);
     return share > 0 ? bytes / (streamed * share * device_.bandwidth) : 0;
   }
   double product_seconds(std::int64_t images) const {
-    constexpr double each = 16;  // of a multiprocessor, in a clock: in double, at half of the rate of fast devices
+    constexpr double each = 16;  // products of a multiprocessor per clock, in double: half of the rate of fast devices
     const Convolution& c = program_->convolution;
     const double products = static_cast<double>(images) * static_cast<double>(c.in_channels / c.groups) *
                             static_cast<double>(c.out_channels) * taps_;

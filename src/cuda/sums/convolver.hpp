@@ -5,7 +5,8 @@
 
 namespace convt::core::cuda::sums {
 
-// Of a program whose convolution's result has one pixel: `factor` times the sum of what the asked convolution has.
+// Makes the convolver of a program whose convolution has one result pixel: `factor` times the sum over all pixels of
+// the asked convolution.
 std::shared_ptr<const Convolver> make_convolver(std::shared_ptr<const Program> program, double factor,
                                                 const DeviceProperties& device);
 

@@ -13,8 +13,8 @@
 namespace convt::core {
 namespace {
 
-// The program without its convolution's space: the steps before the fold see one pixel, whose value is the fold of the
-// convolution's result. Nothing where the first fold is not linear, or behind other steps.
+// A program that folds the convolution's result first: the steps before the fold then see one pixel. Null if the first
+// fold is not linear, or follows steps that do not commute with it.
 std::shared_ptr<const Program> reduce(const Program& asked, double& factor) {
   const Pass first = passes_of(asked, Between::store, false).front();
   if (first.sink != Pass::Sink::fold) return nullptr;
@@ -28,7 +28,7 @@ std::shared_ptr<const Program> reduce(const Program& asked, double& factor) {
   program->conv.space = {1, 1, 1};
   for (std::size_t i = 0; i < first.end; ++i) {
     const Affine* const affine = std::get_if<Affine>(&steps[i].what);
-    // A sum has the shift once for each pixel.
+    // A shift commutes with an average only: a sum has it once for each pixel.
     if (affine == nullptr || (factor != 1 / count && planned(*affine).b != 0)) return nullptr;
     steps[i].in.space = steps[i].out.space = {1, 1, 1};
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums and averages over all of space behind linear steps: all they need are sums of boxes of the input.
+// The engine of sums and averages over all of space after linear steps. Sums of boxes of the input suffice for these.
 #pragma once
 
 #include "plan/engine.hpp"

@@ -8,9 +8,9 @@ namespace convt::core::cuda::sums {
 namespace {
 
 constexpr int warps = block_threads / warp_threads;
-constexpr int together = 4;  // images of a block of products
+constexpr int together = 4;  // images for which a block computes products
 
-// Elements [0, N) at `from`, added to N sums.
+// Adds elements [0, N) at `from` to N sums.
 template <class E, int N, class T>
 __device__ void add_run(const E* from, T (&sum)[N]) {
   T x[N];
@@ -19,12 +19,13 @@ __device__ void add_run(const E* from, T (&sum)[N]) {
   for (int k = 0; k < N; ++k) sum[k] += x[k];
 }
 
-// Sums of columns of N elements over rows of one cell of planes and rows, in shared memory: [row of threads][column].
+// Sums columns of N elements over the rows of the planes [begin[0], end[0]) and rows [begin[1], end[1]). The sums go to
+// shared memory: [row of threads][column].
 template <class E, int N>
 __device__ void sum_columns(const BoxParams& p, const E* from, const int (&begin)[2], const int (&end)[2], int columns,
                             double* shared) {
   using T = decltype(to_real(E{}));
-  constexpr int few = 4;  // rows under way at once, and summed in T
+  constexpr int few = 4;  // rows whose loads are in flight at once, and which are summed in T
   const int beside = block_threads / columns, x = static_cast<int>(threadIdx.x) % columns;
   const int y = static_cast<int>(threadIdx.x) / columns, height = end[1] - begin[1];
   const int rows = (end[0] - begin[0]) * height;
@@ -46,7 +47,7 @@ __device__ void sum_columns(const BoxParams& p, const E* from, const int (&begin
   for (int k = 0; k < N; ++k) shared[(y * columns + x) * N + k] = all[k];
 }
 
-// One channel of one image: its cells, and then the boxes that are made of them.
+// Sums one channel of one image: its cells, then the boxes, which consist of cells.
 template <class E, int N>
 __device__ void sum_boxes(const BoxParams& p, const E* from, double* boxes) {
   const auto& [ad, ah, aw] = p.axis;

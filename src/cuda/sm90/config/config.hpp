@@ -10,7 +10,8 @@ namespace convt::core::cuda::sm90 {
 
 // Output channels of one band: columns of the matrix instruction.
 inline constexpr int all_columns[] = {8, 24, 32, 64};
-// For norms over more channels than that, with fewer configs: pairs of phases and folds have half as many positions.
+// For norms over more channels than 64. Fewer configs have such columns: pairs of phases and folds have half the
+// positions.
 inline constexpr int most_columns = 128;
 
 // What operands are multiplied as. tf32x3, f16x3: floats split into two parts of tf32 or f16, in three products
@@ -21,7 +22,7 @@ constexpr bool is_split(Format format) { return format == Format::tf32x3 || form
 constexpr int operand_bytes_of(Format format) {
   return format == Format::tf32x3 ? 8 : format == Format::tf32 || format == Format::f16x3 ? 4 : 2;
 }
-// Whether floats are multiplied by parts whose range is smaller than theirs: loader/range_guard.cuh.
+// Whether floats are multiplied as f16 or parts of f16, whose range is smaller (loader/range_guard.cuh).
 constexpr bool is_guarded(Format format, int element) {
   return format == Format::f16x3 || (format == Format::f16 && element == 4);
 }
@@ -36,8 +37,8 @@ enum class Phases : int {
 // What producers put into shared memory.
 enum class Loader : int {
   halo,             // the box of inputs that all taps of a tile read: loader/halo.cuh
-  duplicated_halo,  // the same with every pixel twice, so that a thread's positions are neighbours
-  planes,           // plane after plane of it: loader/planes.cuh
+  duplicated_halo,  // a halo with every pixel twice, so that a thread's positions are neighbours
+  planes,           // planes of the box, one after the other: loader/planes.cuh
 };
 // The matrix instruction's operands: rows are positions and columns output channels, or the other way round (swap-AB).
 enum class Operands : int { in_order, swapped };
@@ -45,15 +46,15 @@ enum class Operands : int { in_order, swapped };
 enum class Store : int {
   strip,        // through the strip of shared memory where any chain runs: epilogue/strip.cuh
   direct,       // by the threads that hold them: store/direct.cuh
-  quads,        // the same, four neighbours at a time: store/quads.cuh
-  rows,         // rows are put together in shared memory first: store/rows.cuh
+  quads,        // by those threads, four neighbours at a time: store/quads.cuh
+  rows,         // by all consumers, after rows were put together in shared memory: store/rows.cuh
   staged,       // through shared memory, by a warpgroup of writers: store/swapped.cuh, store/planes.cuh
-  handed_over,  // the writers run the epilogue after the fold as well: epilogue/warpgroup.cuh
+  handed_over,  // by writers, which run the epilogue after the fold, too: epilogue/warpgroup.cuh
 };
 // Which work tiles a block takes.
 enum class Scheduler : int {
   whole,    // whole tiles, round by round
-  split,    // the same; tiles that are left over are split by phases: scheduler/work_tile.cuh
+  split,    // whole tiles; tiles that are left over are split by phases: scheduler/work_tile.cuh
   rotated,  // whole tiles; blocks shift by one in each round
   planes,   // whole tiles; tiles that are left over are split by planes: scheduler/sliding_planes.cuh
 };
@@ -86,7 +87,7 @@ struct Config {
   // Positions of one row tile.
   CONVT_FN constexpr int positions() const { return operands == Operands::swapped ? swapped_positions : m_tile_rows; }
   CONVT_FN constexpr bool splits() const { return scheduler == Scheduler::split; }
-  // Whether the last producer warp fills halo tiles too, where it need not stream weights. Others lack registers.
+  // Whether the last producer warp loads halo tiles, too, if it has no weights to stream. Other configs lack registers.
   CONVT_FN constexpr bool all_producers_fill() const {
     return phases == Phases::folded || warps == Warps::k_heavy ||
            (phases == Phases::one && operands == Operands::in_order);
@@ -96,7 +97,7 @@ struct Config {
 
   // One phase by direct stores.
   CONVT_FN constexpr bool is_single() const { return phases == Phases::one && store == Store::direct; }
-  // Two phases, with less room in registers than pairs that are stored directly.
+  // Two phases, by a store that takes more registers than the direct one.
   CONVT_FN constexpr bool is_crowded() const { return store == Store::quads || store == Store::rows; }
 };
 
@@ -109,12 +110,12 @@ namespace configs {
 #undef CONVT_CONFIG
 }  // namespace configs
 
-// Operands that kernels of a config take, and register programs that they run: tf32, f16 and bf16 (any); as the tensors
-// have them, or tf32x3; split ones.
+// The operands for which a config has kernels, and for which it has kernels with register programs. any: all but split
+// ones. as_stored_or_tf32x3: those without a range guard.
 enum class Takes : int { none, any, two_bytes, as_stored_or_tf32x3, split };
-// With more columns there would be no registers for accumulators twice.
+// With more columns, registers would not suffice for two sets of accumulators.
 inline constexpr int most_split_columns = 64;
-// Sets of few sums that take turns (mainloop/split.cuh): beside 128 accumulators there are registers for one.
+// Sets of few sums that take turns (mainloop/split.cuh). Beside 128 accumulators, registers suffice for one set.
 CONVT_FN constexpr int split_sets(const Config& config, int columns) {
   return columns / 2 * config.joint() * config.m_tiles(columns) >= 128 ? 1 : 2;
 }
@@ -140,19 +141,19 @@ constexpr bool takes(Takes what, Format format, int element) {
   if (is_split(format)) return what == Takes::split;
   return what == Takes::any || (what == Takes::two_bytes && operand_bytes_of(format) == 2);
 }
-// Whether there are kernels of so many columns.
+// Whether the config has kernels with these columns.
 constexpr bool has_columns(const Config& config, int columns) {
   const ConfigRow& row = row_of(config);
   return columns >= row.fewest_columns && columns <= row.most_columns;
 }
-// Whether there is a kernel for these operands and elements of so many bytes; with register programs, or without.
+// Whether the config has a kernel for these columns and operands. element: bytes; program: with register programs.
 constexpr bool has_kernel(const Config& config, int columns, Format format, int element, bool program) {
   const ConfigRow& row = row_of(config);
   return has_columns(config, columns) && (!is_split(format) || columns <= most_split_columns) &&
          takes(row.operands, format, element) && (!program || takes(row.programs, format, element));
 }
 
-// Warpgroups of a block, and what each of their threads has of the 65536 / threads registers.
+// The warpgroups of each role in a block, and the registers of each of their threads.
 struct WarpRoles {
   int consumers, producers;
   int consumer_registers, producer_registers;
@@ -164,11 +165,11 @@ struct WarpRoles {
   CONVT_FN constexpr int first_writer() const { return (consumers + producers) * group_threads; }
   CONVT_FN constexpr int consumer_warps() const { return consumers * group_warps; }
   CONVT_FN constexpr int warps() const { return threads() / warp_threads; }
-  // That fill halo tiles: the last producer too, or it streams weights.
+  // Warps that load halo tiles. all: the last producer warp, too, which else streams weights.
   CONVT_FN constexpr int halo_warps(bool all) const { return producers * group_warps - (all ? 0 : 1); }
 };
-// A block has the registers that it is launched with, a multiple of 8 for each thread: whoever asks for more never gets
-// them. Consumers take some, all others give some.
+// A block has the registers that it is launched with, a multiple of 8 for each thread. Consumers take what others give;
+// who asks for more waits forever.
 constexpr bool has_registers(const WarpRoles& roles) {
   const int each = 65536 / roles.threads() / 8 * 8;
   return roles.consumer_registers >= each && roles.producer_registers <= each && roles.writer_registers <= each &&
@@ -199,37 +200,37 @@ constexpr bool have_registers() {
 static_assert(have_registers());
 
 inline constexpr WarpRoles epilogue_warpgroup_roles = roles_of(configs::handed_over);
-// More of shared memory than configs::folded takes.
+// Shared memory that configs::handed_over takes beyond configs::folded.
 constexpr int epilogue_warpgroup_bytes(int columns) {
   return (epilogue_warpgroup_roles.warps() - roles_of(configs::folded).warps()) * work_tile_bytes +
          folded_buffers * folded_staged_bytes(columns);
 }
-// Whether kernels of register programs have registers for statistics and the convolution's own results beside the
-// accumulators. Otherwise these are in local memory.
+// Whether kernels with register programs have registers for statistics and the convolution's own results beside the
+// accumulators. If not, these are in local memory.
 CONVT_FN constexpr bool has_room(const Config& config, int columns) {
   if (config.phases == Phases::sliding) return columns < 24;
   const int accumulators = columns / 2 * config.joint() * config.m_tiles(columns);
   return accumulators < 64 || (accumulators == 64 && config.is_single());
 }
-// Loads that a producer's thread has in flight.
+// Loads that a producer thread has in flight.
 CONVT_FN constexpr int loads_of(const WarpRoles& roles) { return roles.producer_registers < 80 ? 16 : 32; }
-// The same of kernels of register programs, some of whose producers have a register too few.
+// Loads in flight in kernels with register programs. Producers of some lack a register.
 constexpr int program_loads_of(const Config& config, int columns) {
   const int all = loads_of(roles_of(config, columns));
   const bool fewer = config.is_crowded() || (config.is_single() && columns == most_columns);
   return fewer && all < 32 ? 8 : fewer && columns == most_columns ? 16 : all;
 }
-// Of shared memory: the offsets of consumers' outputs, by warp and by thread, two at most.
+// Shared memory for the offsets of consumers' outputs: one for each warp, and two for each thread.
 constexpr int offset_bytes_of(const Config& config, int columns) {
   return config.keeps_offsets() ? warp_offset_bytes + roles_of(config, columns).consumer_warps() * vector_round : 0;
 }
 static_assert(roles_of(configs::folded).consumer_warps() * static_cast<int>(sizeof(std::int64_t)) <= warp_offset_bytes);
-// pipeline/shared_memory.cuh: many_vectors()
+// Memory::many_vectors() needs this (pipeline/shared_memory.cuh).
 static_assert(epilogue_warpgroup_roles.consumer_warps() == group_warps * group_warps);
 static_assert(vector_round == warp_threads * 2 * static_cast<int>(sizeof(std::int64_t)));
 
-// Whether kernels multiply floats as f16, or as parts of f16, but for chains in strips: fewer would be kernels for few
-// cases, in which loads and stores take longer than products.
+// Whether kernels multiply floats as f16 or parts of f16, except for chains in strips. With fewer columns, loads and
+// stores take longer than products, and few cases would use such kernels.
 constexpr bool can_use_f16(int columns) { return columns >= 24; }
 
 }  // namespace convt::core::cuda::sm90

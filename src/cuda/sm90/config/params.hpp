@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parameters of the Hopper convolution's kernels, passed by value.
 //
-// A block computes work tiles, one after the other. A tile has `tile` positions along each axis, that is tile*stride
-// outputs: all phases (plan/phases.hpp) of these positions. All of its taps read one box of inputs, the halo tile,
+// A block computes work tiles, one after the other. A tile has `tile` positions along each axis. These are tile*stride
+// outputs: all phases (plan/phases.hpp) of these positions. All taps of a tile read one box of inputs, the halo tile,
 // which lies in shared memory as [pixel][channel].
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace convt::core::cuda::sm90 {
 
 inline constexpr int most_stride = 64;
-// Phases of one launch: along an axis, as their numbers have 3 bits (Missing in store/writer.cuh); in all.
+// Phases of one launch: along an axis, where their numbers have 3 bits (Missing in store/writer.cuh), and in all.
 inline constexpr int most_axis_phases = 8, most_phases = 64;
 inline constexpr int group_threads = 128, group_warps = group_threads / warp_threads;
 inline constexpr int work_tile_bytes = 32, partial_tile_bytes = 32;  // in shared memory
@@ -40,7 +40,7 @@ inline constexpr int shared_slack = shared_alignment - split_scale_bytes;  // dy
 // A block of the packing kernel takes this many rows of weights, neighbours in the kernel's tensor, of one chunk of
 // input channels.
 inline constexpr int packed_rows = 32;
-// It writes one flag byte: not 0 if a weight is not finite, or if f16 cannot take the place of tf32 for these rows. The
+// It writes one flag byte: not 0 if a weight is not finite, or if f16 loses digits of these rows that tf32 keeps. The
 // last block pads the flags with zeros to whole loads.
 
 // Staged results, [channel][position] (store/staging.cuh). The pitch spreads a warp's stores over all banks.
@@ -52,7 +52,7 @@ constexpr int plane_staged_bytes(int rows, int columns) {  // floats, whatever t
   return columns * plane_pitch(rows, element) * element;
 }
 
-// Staged rows (store/rows.cuh), [column][output] for a few columns of a tile, with the same kind of pitch.
+// Staged rows (store/rows.cuh), [column][output] for a few columns of a tile. The pitch spreads stores over all banks.
 inline constexpr int row_columns = 8, row_outputs = 2 * most_m_tiles * m_tile_rows;
 CONVT_FN constexpr int row_pitch(int element) { return row_outputs + 16 / element; }
 constexpr int rows_staged_bytes(int element) { return 2 * row_columns * row_pitch(element) * element; }
@@ -82,14 +82,14 @@ CONVT_FN constexpr int flag_loads(int count) { return (count + 15) / 16; }
 // tf32-as-f16 (loader/range_guard.cuh; docs/numerics.md derives these limits). Magnitudes from beyond_f16 on are
 // infinite in f16. Below `tiny`, f16 may keep fewer digits of an input or a scaled weight than tf32.
 inline constexpr float beyond_f16 = 65520, tiny = 0x1p-15F;
-// Below this, the low part of a scaled float may keep fewer digits than float32 (f16x3).
+// f16x3: below this, the two parts of a scaled float may keep fewer digits than float32.
 inline constexpr float tiny_split = 0x1p-3F;
 // Each filter is scaled by a power of two that puts its largest weight into [2^14, 2^15). If a norm over channels
 // follows the convolution, all filters have a common scale, and the norm's eps is scaled along.
 inline constexpr int filter_exponent = 14;
 inline constexpr float common_scale = 0x1p8F;
-// The range guard's rule for values of one channel or filter: `some` are not 0, and `few` of these are tiny. A few tiny
-// values are noise; if they are a quarter of all, f16 loses digits.
+// The range guard's rule for values of one channel or filter: `some` are not 0, and `few` of these are tiny. f16 loses
+// digits if a quarter are tiny, and at least two or the only one. Fewer tiny values are noise.
 CONVT_FN constexpr bool loses_digits(int few, int some) { return 4 * few >= some && (few >= 2 || some == 1); }
 
 // How a launch assigned work tiles to its blocks, for the fallback kernel after it (scheduler/fallback.cuh). Members
@@ -105,8 +105,8 @@ struct TileAssignment {
   int axis[3] = {0, 1, 2};    // which is this axis of the fallback kernel
 };
 inline constexpr unsigned char recompute_all = 2;  // a flag: every work tile must be recomputed
-// Header of a block's list of work tiles: the number of tiles listed for all blocks, or -1 if nothing is listed; the
-// number of this block's; the first partial of its first tile; the number of its partials.
+// Header of a block's list of work tiles: the number of tiles listed for all blocks, or -1 without a list; the number
+// of this block's tiles; the first partial tile of its first one; the number of its partial tiles.
 inline constexpr int list_header = 4;
 // What the fallback kernel (tf32, tf32x3) recomputes after the first kernel (tf32-as-f16, f16x3).
 struct Fallback {
@@ -132,16 +132,16 @@ struct Divisor {
 };
 
 // One axis of a slab. Output o of its box has phase (lead + o) % stride and position (lead + o) / stride. If a launch
-// has some of the phases only (host/phase_window.hpp), these count as all: `stride` is their number, and of the outputs
-// those of other phases are left out.
+// has a window of the phases (host/phase_window.hpp), `stride` is the number of its phases, and outputs of other phases
+// are not counted.
 struct ConvAxis {
   TapAxis taps;
   int stride = 1, lead = 0;
   int size = 1;                // outputs
   int tile = 1, tiles = 1;     // positions of a tile; tiles of the box
   int halo = 1;                // inputs of the halo tile
-  int first = 0;               // the halo tile begins so far from the tile's first position
-  int lowest = 0, inputs = 1;  // position `lowest` is input 0; so many inputs follow
+  int first = 0;               // from the tile's first position to the halo tile's
+  int lowest = 0, inputs = 1;  // the position of input 0; the number of inputs
   std::int64_t step = 0;       // from one input to the next, in elements
 };
 
@@ -159,21 +159,21 @@ struct alignas(16) Phase {
   int along_h = 0, along_w = 0;  // taps
   int bits = 0;                  // phase_bits() of its numbers along d, h and w
   int offset = 0;                // of the input that the tile's first position reads through the first tap
-  int line = 0, plane = 0;       // steps from the last tap of a line to the first of the next; of planes likewise
+  int line = 0, plane = 0;       // added at the end of a line of taps, and of a plane of taps
   std::int64_t result = 0;       // from the first phase's outputs to its own, in elements
 };
 
-// The main loop's variant. The specialised ones need one resident chunk, taps in every phase, and whole groups of joint
-// phases, so that consumers test nothing of it.
+// The main loop's variant. Specialised ones need one resident chunk, taps in every phase, and whole groups of joint
+// phases, so that consumers need not test for these.
 struct MainloopVariant {
   enum Which : int {
     general,
     two_steps_streamed,         // two matrix instructions along a row; weights are streamed
-    four_steps_streamed,        // four; the same
-    two_steps_streamed_whole,   // two; all stages of weights are whole, and hold pairs of taps
-    four_steps_streamed_whole,  // four; the same
+    four_steps_streamed,        // four; streamed
+    two_steps_streamed_whole,   // two; streamed, and all stages of weights are whole and hold pairs of taps
+    four_steps_streamed_whole,  // four; streamed likewise
     two_steps_resident,         // two; all weights are resident
-    four_steps_resident,        // four; the same
+    four_steps_resident,        // four; resident
   };
 };
 
@@ -182,7 +182,8 @@ struct WorkStep {
   int tile[3] = {}, image = 0;
 };
 
-// A register epilogue: a chain that runs on the accumulators in this order. Every part may be missing.
+// A register epilogue: scale and bias, a norm, scale and bias, an activation, scale and bias. Every part may be
+// missing.
 struct RegisterEpilogue {
   enum Position : int { before_norm, after_norm, last, positions };  // of scale and bias
   // gelu_of_norm: the chain is a norm (or a pool of norms) and GELU, perhaps with a scale and bias before them
@@ -203,7 +204,7 @@ struct RegisterEpilogue {
   bool only_relu = false;             // likewise ReLU
   float each = 1, eps = 0, gain = 1;  // each: 1 / channels; gain: a factor of the norm's result
   Activation activation = none;
-  // GELU's result is scaled by s. Its argument arrives scaled by s/2; q is the fit in these terms.
+  // GELU's result is scaled by s, and its argument arrives scaled by s/2. q is the fit for the scaled argument.
   float q[gelu_degree + 1] = {};
 };
 
@@ -225,9 +226,9 @@ struct Fold {
   Mode mode = none;
 };
 
-// Distances in the output, in elements: between tiles along each axis, positions along w, bands; from the tile's first
-// position to each row tile. For stores by 32-bit steps (has_near_results()): groups of 8 positions, channels,
-// neighbours along w.
+// Distances in the output, in elements: between tiles along each axis, positions along w, and bands; from the tile's
+// first position to each row tile. Stores count three distances in 32 bits (has_near_results()): between groups of 8
+// positions, channels, and neighbours along w.
 struct ResultSteps {
   std::int64_t tile[3] = {}, position = 0, band = 0, m_tile[most_m_tiles] = {};
   std::uint32_t group = 0, channel = 0, neighbour = 0;
@@ -254,8 +255,8 @@ struct ConvParams {
   int groups = 1, last_groups = 1, plane_groups = 1;
   int bands = 1;             // of output channels
   int work_tiles = 1;        // tiles of all images, times bands
-  int whole_work_tiles = 0;  // dealt out in whole rounds:
-  int whole_each = 0;        // rounds
+  int whole_work_tiles = 0;  // dealt out in whole rounds
+  int whole_each = 0;        // whole rounds
   int partial_phases = 1;    // phases of a partial tile
   int tile_partials = 1;     // partial tiles of a work tile
   int partials = 0;          // partial tiles of each block
@@ -265,7 +266,7 @@ struct ConvParams {
   // row. Blocks at the ends of rows store less and would run ahead, and neighbours would write their parts of a sector
   // at different times.
   bool rotates = false;
-  // From a block's work tile to its next; [1]: across the end of a round.
+  // From a block's work tile to its next one. [1]: if rotation wraps around to the first tile of a round.
   int band_steps[2] = {};
   WorkStep work_steps[2][2];               // [1]: the band index wraps around
   int axis_phases[3] = {1, 1, 1};          // phases that occur along each axis, from that of the first output on
@@ -273,21 +274,21 @@ struct ConvParams {
   Phase phases[most_phases];               // [d][h][w]
   int variant = MainloopVariant::general;  // specialised only if tap_offsets are listed
   int tap_offsets[most_tap_offsets] =
-      {};            // for the epilogue warpgroup, each phase's are preceded by its taps and weights
+      {};            // for the epilogue warpgroup, each phase's taps and weights precede its offsets
   int tap_step = 0;  // from one tap along w to the next, in units of 16 bytes
   int halo_stage_units = 0, tile_units = 0,
       weight_stage_units = 0;  // units of 16 bytes: halo stage, weight tile, weight stage
-  // The two layouts are not neighbours: loaded as one pair, they would have to be moved for every product.
+  // input_layout and weight_layout are not neighbours: loaded as a pair, they would have to be moved for every product.
   std::uint32_t input_layout = 0;
   int halo_rows = 1;
   int line_rows = 1;  // from one line of the halo tile to the next
   Divisor parts[3],
-      plane_lines;  // parts of a line (HaloLines), for pixels and both kinds of pairs; lines of a plane
+      plane_lines;  // parts of a line (HaloLines): pixels, pairs, pairs after an odd pixel; lines of a plane
   std::uint32_t weight_layout = 0;
   // A row tile is 8 groups of 8 positions along w, or 16 with swapped operands.
   int group_step[3] = {0, 0, 0};  // between groups, in positions; with a duplicated halo, between every other one
-  // Of a run, rows are consecutive rows of the halo tile, and some are no positions: row r is at r / axis[2].halo along
-  // h and at the remainder along w. This is 2^16 / axis[2].halo + 1, or 0 if tiles are no runs.
+  // 2^16 / axis[2].halo + 1 if tiles are runs, else 0. The rows of a run are consecutive rows of the halo tile, and
+  // some are no positions: row r is at r / axis[2].halo along h, and at the remainder along w.
   int run = 0;
   int m_tiles = 1;                                // of a tile
   int m_tile_size[3] = {1, 1, 1};                 // of each row tile, in positions
@@ -307,13 +308,13 @@ struct ConvParams {
   Fold fold;
   RegisterEpilogue after_fold;
   Chain chain;  // in a strip, if it is no register epilogue
-  // At the end: the compiler loads neighbouring parameters at once, and kernels were a few percent slower with these
-  // among the others.
+  // Later members come at the end: the compiler loads neighbouring parameters at once, and kernels were a few percent
+  // slower with these among the others.
   Flags weight_guard;  // kernels with a range guard, and their fallback: what packing found about weights
   unsigned char* range_flags = nullptr;  // kernels with a range guard: one flag for each block
   Fallback fallback;                     // of the fallback kernel
   const float* undo = nullptr;           // by output channel: undoes the filters' scale, in the first scale and bias
-  bool undo_after_fold = false;          // in the epilogue after the fold instead
+  bool undo_after_fold = false;          // whether `undo` goes into the epilogue after the fold instead
   RegisterProgram program;               // of kernels that run one, in place of `epilogue`
   const float* weight_undo = nullptr;    // f16x3: undoes the scale of weights
 };
@@ -323,12 +324,12 @@ struct PackPhase {
   int count = 0, first = 0, step = 1, first_shift = 0, shift_step = 1;
 };
 
-// Packing: from (in_channels, out_channels, taps) to ConvParams::weights, and the shifts of taps in the same order; of
-// joined taps, the first one's shift.
+// Packs a kernel (in_channels, out_channels, taps) as ConvParams::weights, and writes the shifts of taps in that order.
+// Of joined taps, it writes the first one's shift.
 struct PackParams {
   const void* kernel = nullptr;
-  const float* scales = nullptr;  // by output channel; if null, `scale` for all. Of f16x3, all have the least
-  float* undo = nullptr;          // f16x3: what undoes that is written here
+  const float* scales = nullptr;  // by output channel; if null, all have `scale`. With f16x3, all have the least one
+  float* undo = nullptr;          // f16x3: receives the inverse of that least scale
   float scale = 1;
   void* weights = nullptr;
   unsigned char* nonfinite = nullptr;  // ConvParams::nonfinite

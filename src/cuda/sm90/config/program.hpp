@@ -3,8 +3,8 @@
 // it, epilogue/program.cuh runs it. Register epilogues have their own code, which is faster.
 //
 // Choosing an op by its number takes longer than its math on a few values. So a wide step runs on all accumulators of a
-// thread at once. Its code is unrolled for each of them, which is worth it for ops that are short or common (Unrolled
-// in epilogue/families.hpp); narrow steps run on a part of the accumulators at a time. A pass is a sequence of wide
+// thread at once. Its code is unrolled over all of them, which pays for ops that are short or common (Unrolled in
+// epilogue/families.hpp). A narrow step runs on a part of the accumulators at a time. A pass is a sequence of wide
 // steps, or of narrow ones.
 #pragma once
 
@@ -14,15 +14,16 @@ namespace convt::core::cuda::sm90 {
 
 struct RegisterProgram {
   static constexpr int most_steps = 32, most_numbers = 4;
-  // Steps whose per-channel values shared memory holds. Those of further steps are read from global memory.
+  // Steps whose per-channel values are in shared memory. Further steps read theirs from global memory.
   static constexpr int most_rows = 3;
 
-  // What a step does: an op, by its index in ops.def, alone or with one value per channel; that index plus one of
-  // these, with a whole tensor or the convolution's own result, or as part of a norm or reduction; or no op.
+  // What a step does. A code below ops_each is an op's index in ops.def: the op runs alone or with one value per
+  // channel. With one of the offsets below, it runs with a whole tensor or the convolution's own result, or is a part
+  // of a norm or reduction. Negative codes are no ops.
   enum Code : int {
     keep = -3,                  // keeps the convolution's own result
     scale_bias = -2,            // a*x + b, by channel
-    scale_bias_by_number = -1,  // the same for all channels
+    scale_bias_by_number = -1,  // a*x + b, with one a and one b
     with_tensor = 64,
     with_conv = 128,
     folds = 192,     // first statistic

@@ -8,7 +8,8 @@
 
 namespace convt::core::cuda::sm90 {
 
-// The folded results. Offsets of norms are added at the end; they are kept elsewhere, to save registers.
+// The folded results. The offsets of norms are summed apart and added at the end. `offset` is in memory, to save
+// registers.
 template <int n>
 struct Folded {
   float results[1][1][n / 2];
@@ -28,7 +29,7 @@ struct Folded {
     offset = {before.x + rows.offset[0][0][0], before.y + rows.offset[0][0][1]};
     add(rows.scale, x);
   }
-  // Of a norm without affine.
+  // Adds a norm without affine.
   template <bool precise>
   __device__ void add_norm(const RegisterEpilogue& chain, float (&x)[1][1][n / 2]) {
     if constexpr (precise) {
@@ -52,7 +53,7 @@ struct Folded {
     for (int i = 0; i < n / 2; ++i) results[0][0][i] += i / 2 % 2 == 0 ? all.x : all.y;
   }
 };
-// Folds one phase, through its chain.
+// Runs the chain of one phase and folds its result.
 template <bool precise, int n>
 __device__ void fold_phase(const ConvParams& p, const ScaleBiasTable<n>& table, float (&x)[1][1][n / 2],
                            Folded<n>& folded) {
@@ -79,7 +80,7 @@ __device__ void fold_phase(const ConvParams& p, const ScaleBiasTable<n>& table, 
     into([](float a, float b) { return a + b; });
 }
 
-// Calls into(sums) for each phase, in the specialised variant with streamed weights. Nothing is tested between phases.
+// Calls into(sums) for each phase, in the specialised variant with streamed weights: no branch between phases.
 template <class Traits, int steps, class Into>
 __device__ __forceinline__ void fold_specialised(const ConvParams& p, const Shared& shared, const int (&offset)[1],
                                                  ConsumerStates& states, const Into& into) {
@@ -119,7 +120,7 @@ __device__ __forceinline__ void run_folded(const ConvParams& p, int variant, con
     return true;
   };
   bool done = false;
-  if constexpr (Traits::split)  // it has only the general variant
+  if constexpr (Traits::split)  // split operands have only the general variant
     done = false;
   else if (mode == Fold::sum_of_norm_without_affine)
     done = specialised([&](float(&x)[1][1][n / 2]) { folded.template add_norm<false>(p.epilogue, x); });

@@ -8,9 +8,9 @@
 
 namespace convt::core::cuda::sm90 {
 
-// From h = x/2 to x Phi(x) = h + |h| erf(|x| / sqrt(2)), in degree + 3 instructions. Like 0.5 x (1 + erf), it makes NaN
-// of -Inf. With h = s x/2 and q of |x|/2 in terms of |h|, it makes s x Phi(x).
-// Several at once, step by step: a warp has few neighbours to hide its latencies.
+// Replaces h = x/2 by x Phi(x) = h + |h| erf(|x| / sqrt(2)), in degree + 3 instructions. -Inf gives NaN, as it does in
+// 0.5 x (1 + erf). If h = s x/2, and the fit's q takes |h| in place of |x|/2, the result is s x Phi(x).
+// All values go through each instruction together: few other warps hide a warp's latencies.
 template <int degree, int count>
 __device__ void apply_gelu(const float* fit, float* h) {
   float q[count];
@@ -23,7 +23,7 @@ __device__ void apply_gelu(const float* fit, float* h) {
 #pragma unroll
   for (int i = 0; i < count; ++i) h[i] = fmaf(fabsf(h[i]), 1.0f - power_of_two(q[i]), h[i]);
 }
-// The same, as accurate as float32 is.
+// GELU as accurate as float32 is.
 template <int count>
 __device__ void apply_precise_gelu(float* h) {
 #pragma unroll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GELU's polynomials: erf(|x| / sqrt(2)) = 1 - 2^q(|x| / 2). Each fit makes the greatest weighted error least.
+// GELU's polynomials: erf(|x| / sqrt(2)) = 1 - 2^q(|x| / 2). Each fit minimises the largest weighted error.
 #pragma once
 
 #include <type_traits>
@@ -13,20 +13,20 @@ struct GeluFit {
   float q[RegisterEpilogue::gelu_degree + 1];  // the highest power first
 };
 
-// For all x: q falls beyond the fit's end, so that tails vanish and infinities need no care. E: of the tensors.
+// For all x. q falls beyond the fit's end, so that tails vanish and infinities need no test. E: the tensors' elements.
 template <class E>
 CONVT_FN constexpr GeluFit gelu_fit() {
-  // Floats, whose products were rounded to tf32: Phi within 5e-7, x Phi(x) within 1.3e-6, for all x.
+  // Floats, whose operands were rounded to tf32: Phi within 5e-7, x Phi(x) within 1.3e-6, for all x.
   if constexpr (std::is_same_v<E, float>)
     return {5, {-0.01645042375f, 0.11777538806f, -0.41992068291f, -1.83724248409f, -2.30215024948f, -1.12563248e-6f}};
-  // 16 bits: x Phi(x) within 2^-14.7 of itself from -3 on, a fifth of a unit of f16's last place from -3.5 on, and
-  // within 2e-7 beyond, which is what floats' 1 + erf leaves of it.
+  // 16 bits: x Phi(x) within 2^-14.7 of itself from -3 on, and within a fifth of a unit of f16's last place from -3.5
+  // on. Below that it is within 2e-7, as 1 + erf in floats is.
   else
     return {5, {-0.01256059948f, 0.10368122905f, -0.40228384733f, -1.84613728523f, -2.30059862137f, -4.4122964e-5f}};
 }
 
-// Of a norm over at most 128 channels, or means of such norms, which leave |x| < 12, where nothing follows but a factor
-// and the rounding to E.
+// For results of a norm over at most 128 channels, or means of such results: |x| < 12. Nothing may follow GELU but a
+// factor and the rounding to E.
 template <class E>
 CONVT_FN constexpr GeluFit gelu_of_norm_fit() {
   // x Phi(x) within 7e-6, where tf32 leaves 3e-4 of x. Beyond 18, q would rise again.

@@ -27,7 +27,7 @@ __device__ void for_each_row(F&& f) {
       for (int half = 0; half < 2; ++half) f(j, b, half);
 }
 
-// Sets columns past the last channel. They are not zeros by themselves: an infinite input makes them NaN.
+// Sets columns past the last channel. An infinite input makes them NaN: their weights are zeros.
 template <int n, int joint, int m_tiles>
 __device__ void set_absent(int channels, const PerRow<joint, m_tiles>& to, float (&x)[joint][m_tiles][n / 2]) {
   if (channels >= n) return;
@@ -41,7 +41,7 @@ __device__ void set_absent(int channels, const PerRow<joint, m_tiles>& to, float
           [&](int j, int b, int half) { x[j][b][i / 2 * 4 + 2 * half + i % 2] = to[j][b][half]; });
 }
 
-// The result of a norm in a row: scale*x + offset or, if x is centred already, scale*x.
+// A norm's result is scale*x + offset (Shifted) or, if x is centred already, scale*x (Centred).
 template <int joint, int m_tiles>
 struct Centred {
   static constexpr bool at_once = false;
@@ -90,9 +90,9 @@ __device__ void centre(const RegisterEpilogue& chain, int channels, float (&x)[j
   });
 }
 
-// The same in one pass, of a norm without affine. The mean of squares less the square of the mean is the variance
-// within 2^-19 of that square (2^-18 with 128 columns). If the square is more than 2^8 (2^7) times the variance, if the
-// variance is tiny or squares overflow, two passes follow.
+// centre() in one pass, for a norm without affine. The mean of squares less the square of the mean is the variance,
+// within 2^-19 of that square (2^-18 with 128 columns). Two passes follow if the square is more than 2^8 (2^7) times
+// the variance, if the variance is tiny, or if squares overflow.
 template <int n, int joint, int m_tiles>
 __device__ void centre_at_once(const RegisterEpilogue& chain, float (&x)[joint][m_tiles][n / 2],
                                Shifted<joint, m_tiles>& rows) {
@@ -108,7 +108,7 @@ __device__ void centre_at_once(const RegisterEpilogue& chain, float (&x)[joint][
       mean[j][b][half] += v;
       squares[j][b][half] = fmaf(v, v, squares[j][b][half]);
     });
-#pragma unroll  // all rows step by step: a shuffle's latency is what the others take
+#pragma unroll  // all rows in each step: shuffles of other rows hide a shuffle's latency
   for (int lanes = 1; lanes <= 2; lanes *= 2)
     for_each_row<joint, m_tiles>([&](int j, int b, int half) {
       mean[j][b][half] += __shfl_xor_sync(~0U, mean[j][b][half], lanes);

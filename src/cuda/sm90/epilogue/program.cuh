@@ -24,7 +24,7 @@ __device__ void rotate(float (&x)[parts][count]) {
   }
 }
 
-// Steps that are not wide: group after group of columns comes first in x, as registers cannot be indexed.
+// Runs a narrow pass. Registers cannot be indexed, so x rotates: each turn has other groups of columns at its front.
 template <class E, class Values, int parts, int count>
 __device__ __forceinline__ void run_narrow(const Values& values, const RegisterProgram::Pass& pass,
                                            float (&x)[parts][count], RowStatistics<parts>& rows) {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void run_narrow(const Values& values, const RegisterP
 #pragma unroll
           for (float& v : part) leave_undefined(v);
       }
-      int next = program.codes[first];  // which is loaded while the step before it runs
+      int next = program.codes[first];  // loaded while the step before it runs
 #pragma unroll 1
       for (int s = first; s < end; ++s) {
         const int code = next;
@@ -81,8 +81,8 @@ __device__ __forceinline__ void run_program(const Values& values, float (&x)[par
   }
 }
 
-// Runs a program and gives its results to writer_as<ResultOf<E>>(), 8 columns at a time. Between stages of a schedule
-// they are floats, whatever E is.
+// Runs a program and gives its results to writer_as<ResultOf<E>>(), 8 columns at a time. Results between stages of a
+// schedule are floats, whatever E is.
 template <class E, int n, class Values, class WriterAs, int joint, int m_tiles>
 __device__ __forceinline__ void finish_program(const Values& values, const WriterAs& writer_as,
                                                float (&sums)[joint][m_tiles][n / 2]) {
@@ -101,14 +101,14 @@ __device__ __forceinline__ void finish_program(const Values& values, const Write
 
 // Traits::Epilogue of kernels that run register programs.
 struct ProgramEpilogue {
-  // Fills shared memory with the per-channel values of a band. All consumers call it; `filled` is the band that is
-  // there.
+  // Fills shared memory with the per-channel values of a band. All consumers call it. filled: the band whose values
+  // shared memory has.
   template <class Traits>
   __device__ static void fill(const ConvParams& p, int band, int& filled, const Memory& memory) {
     fill_channel_values<Traits::columns, Traits::roles.first_producer()>(p, band, filled, memory.epilogue);
   }
 
-  // Before the products of a phase: the elements of whole tensors, which its steps will load.
+  // Called before the products of a phase: prefetches the tensor elements that its steps will load.
   template <class Traits>
   __device__ static __forceinline__ void prefetch(const ConvParams& p, const Memory& memory, const Phase& c) {
     if (p.program.tensors == 0) return;
@@ -138,7 +138,7 @@ struct ProgramEpilogue {
     finish_program<typename Traits::Element, n>(PlaneValues<n>(p, memory, plane), writer_as, sums);
   }
 
-  // With swapped operands: a warpgroup's tile, which is staged then.
+  // A warpgroup's tile with swapped operands. The caller stages it.
   template <class E>
   __device__ static __forceinline__ void run_swapped(const ConvParams& p, const Memory& memory,
                                                      float (&sums)[1][swapped_positions / 2]) {

@@ -22,7 +22,7 @@ __device__ void set_number(Op& op, const RegisterProgram::Step& step) {
   if constexpr (std::is_same_v<std::remove_cvref_t<decltype(op.*member_of<Op, i>)>, double>)
     op.*member_of<Op, i> = static_cast<double>(step.numbers[i]);
 }
-// The op of a step. Its numbers come as floats: converting a float to double and back takes no instruction.
+// The op of a step, whose numbers are floats: converting a float to double and back takes no instruction.
 template <class Op>
 __device__ Op op_of(const RegisterProgram::Step& step) {
   Op op = *reinterpret_cast<const Op*>(step.params.bytes);
@@ -55,7 +55,7 @@ __device__ void visit_mixing(int number, const RegisterProgram::Step& step, F&& 
   }
 }
 
-// Sums of deviations by thread, over `groups` groups of columns from `first` on.
+// Adds a thread's deviations in `groups` groups of columns from `first` on.
 template <class E, int groups, class Op, class Values, int parts, int count>
 __device__ void add_deviations(const Op& op, const Values& values, int first, const float (&x)[parts][count],
                                RowStatistics<parts>& rows) {
@@ -70,11 +70,11 @@ __device__ void add_deviations(const Op& op, const Values& values, int first, co
           rows.scale[r] += op.deviation(V::of(x[r / 2][4 * i + r % 2 * 2 + which]), V::of(rows.centre[r])).x;
       }
 }
-// The second statistic, from the sums of all four threads.
+// The second statistic, from the deviations of all four threads.
 template <class E, class Op, int parts>
 __device__ void find_scales(const Op& op, int channels, RowStatistics<parts>& rows) {
   using V = Real<E>;
-#pragma unroll  // all rows step by step: a shuffle's latency is what the others take
+#pragma unroll  // all rows in each step: shuffles of other rows hide a shuffle's latency
   for (int lanes = 1; lanes <= 2; lanes *= 2)
 #pragma unroll
     for (float& own : rows.scale) own += __shfl_xor_sync(~0U, own, lanes);
@@ -122,8 +122,8 @@ __device__ void map_values(const Op& op, const RowStatistics<parts>& rows, float
   }
 }
 
-// A mixing step on all accumulators. Of ops that are not unrolled, only the statistics that all threads share. kept:
-// may be in memory.
+// A mixing step on all accumulators. Of ops that are not unrolled, it finds only the statistics that need shuffles;
+// mix_some() does the rest. kept: may be in memory.
 template <class E, class Values, int parts, int count>
 __device__ void mix_wide(const Values& values, int code, const RegisterProgram::Step& step, float (&x)[parts][count],
                          RowStatistics<parts>& kept) {
@@ -140,7 +140,7 @@ __device__ void mix_wide(const Values& values, int code, const RegisterProgram::
   });
   kept = rows;
 }
-// The others', on the groups of columns at hand.
+// What mix_wide() leaves of a mixing step, on the groups of columns at the front of x.
 template <class E, int groups, class Values, int parts, int count>
 __device__ void mix_some(const Values& values, int first, int code, const RegisterProgram::Step& step,
                          float (&x)[parts][count], RowStatistics<parts>& kept) {

@@ -2,8 +2,8 @@
 // Steps of a register program, on all accumulators of a thread or on some groups of 8 columns. The op of a step is
 // chosen once for all of them, by a uniform branch.
 //
-// x has the accumulators of each part: a row tile of a phase. Those at hand come first, four of each group. `values`
-// describes them (epilogue/program_values.cuh).
+// A part is a row tile of a phase. x[part] has its accumulators, four for each group of 8 columns; a step runs on the
+// groups at the front. `values` describes them (epilogue/program_values.cuh).
 #pragma once
 
 #include "cuda/chain/ops.cuh"
@@ -23,8 +23,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Per-channel values of a step: a and b of a scale and bias; or the operand of an op with one value per channel, or its
-// number, and nothing.
+// Per-channel values of a step: a and b of a scale and bias; for another op its operand, or its number, and 0.
 __device__ inline float2 channel_values(const RegisterProgram::Step& step, int channel) {
   const bool is_line = step.code == RegisterProgram::scale_bias;
   if (!is_line && step.data[0] == nullptr) return {step.numbers[0], 0};
@@ -33,8 +32,8 @@ __device__ inline float2 channel_values(const RegisterProgram::Step& step, int c
   return {at<float>(step.data[0], channel), at<float>(step.data[1], channel)};
 }
 
-// Fills shared memory with a band's per-channel values, [row][column], if those of another band are there. `threads`
-// threads call it.
+// Fills shared memory with a band's per-channel values, [row][column], unless it has them: `filled` is the last band.
+// `threads` threads call it.
 template <int n, int threads, int barrier = 1>
 __device__ void fill_channel_values(const ConvParams& p, int band, int& filled, unsigned char* memory) {
   const RegisterProgram& program = p.program;
@@ -60,7 +59,7 @@ struct TwoChannels {
   float2 of[2];
 };
 
-// Of a wide step: in shared memory, or a number.
+// The per-channel values of a wide step: from shared memory, or the step's number.
 template <class Values>
 __device__ TwoChannels near_channels(const Values& values, const RegisterProgram::Step& step, int group) {
   if (step.row >= 0) return values.in_row(step.row, group);
@@ -77,7 +76,7 @@ __device__ TwoChannels both_channels(const Values& values, const RegisterProgram
   return both;
 }
 
-// f(group, value, its index of four) for the groups at hand.
+// Calls f(group, value, index of the value among the group's four) for the groups at the front.
 template <int groups, int parts, int count, class F>
 __device__ void for_values(float (&x)[parts][count], F&& f) {
 #pragma unroll
@@ -104,7 +103,7 @@ __device__ void apply_line(const RegisterProgram::Step& step, float (&x)[parts][
   const float a = step.numbers[0], b = step.numbers[1];
   for_values<groups>(x, [&](int, float& v, int) { v = fmaf(a, v, b); });
 }
-// An op that sees one value, or that and one value per channel.
+// An op that takes one value, or a value and one per channel.
 template <class E, class Op, int groups, class Values, int parts, int count, class Channels>
 __device__ void apply_op(const RegisterProgram::Step& step, float (&x)[parts][count], const Channels& channels) {
   using V = Real<E>;
@@ -125,7 +124,7 @@ __device__ void apply_op(const RegisterProgram::Step& step, float (&x)[parts][co
   }
 }
 
-// f.operator()<T>() for the type of a step's tensor: E's results, or floats.
+// Calls f.operator()<T>(), where T is the type of a step's tensor: that of E's results, or float.
 template <class E, class F>
 __device__ void with_tensor_type(const RegisterProgram::Step& step, const F& f) {
   using T = ResultOf<E>;
@@ -134,8 +133,8 @@ __device__ void with_tensor_type(const RegisterProgram::Step& step, const F& f) 
   f.template operator()<float>();
 }
 
-// Of `groups` groups of values in each part: how many a program has at hand at a time, in narrow steps. A step's code
-// is as long as they are many, and a kernel has that of all ops; beside 64 accumulators there are few registers.
+// The number of groups that a narrow step runs on at a time; each part has `groups`. A kernel has code for all ops,
+// which grows with this number, and 64 accumulators leave few registers.
 CONVT_FN constexpr int groups_at_hand(int groups, int parts, bool has_room) {
   const int most_values = has_room ? 24 : 8;
   int most = 1;
@@ -144,7 +143,7 @@ CONVT_FN constexpr int groups_at_hand(int groups, int parts, bool has_room) {
   return most;
 }
 
-// The same of elements of whole tensors that are loaded at a time, of so many bytes each.
+// The number of groups whose elements of a whole tensor are loaded at a time. bytes: of an element.
 CONVT_FN constexpr int groups_loaded(int groups, int parts, int bytes) {
   int most = 1;
   for (int c = 1; c <= groups; ++c)
@@ -152,7 +151,7 @@ CONVT_FN constexpr int groups_loaded(int groups, int parts, int bytes) {
   return most;
 }
 
-// Ops with another value for each element of the groups from `first` on; linear ones alone, if so.
+// Applies an op that takes a second value to the groups from `first` on. linear: only linear ops have code.
 template <class E, int groups, int first, bool linear, int parts, int count>
 __device__ void apply_both(int op, const RegisterProgram::Step& step, float (&x)[parts][count],
                            const float (&other)[parts][4 * groups]) {
@@ -175,7 +174,7 @@ __device__ void apply_both(int op, const RegisterProgram::Step& step, float (&x)
 #undef CONVT_OP
   }
 }
-// A wide step with a whole tensor: loads come in batches.
+// A wide step with a whole tensor. Its elements are loaded in batches.
 template <class E, class T, int first, class Values, int parts, int count>
 __device__ void add_tensor(const Values& values, const RegisterProgram::Step& step, float (&x)[parts][count]) {
   constexpr int groups = groups_loaded(count / 4, parts, sizeof(T));
@@ -216,7 +215,8 @@ __device__ void apply_wide(const Values& values, int code, const RegisterProgram
   }
 }
 
-// Any step but statistics that all threads share, on some groups from `first` on. aside: the convolution's own results.
+// A narrow step on some groups from `first` on: any step but statistics that need shuffles. aside: the convolution's
+// own results.
 template <class E, int groups, class Values, int parts, int count>
 __device__ void apply_some(const Values& values, int first, int code, const RegisterProgram::Step& step,
                            float (&x)[parts][count], RowStatistics<parts>& rows, float (&aside)[parts][4 * groups]) {

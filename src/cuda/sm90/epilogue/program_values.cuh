@@ -14,14 +14,15 @@ template <class T, bool pairs>
 struct alignas(sizeof(T) * (pairs ? 2 : 1)) LoadedElements {
   T of[pairs ? 2 : 1];
 };
-// `there`: whether they may be loaded.
+// Zeros unless they may be loaded.
 template <class Loaded, class T>
 __device__ Loaded load_elements(const T* from, bool there) {
   Loaded loaded{};
   if (there) loaded = *reinterpret_cast<const Loaded*>(from);
   return loaded;
 }
-// Accumulators by groups of 8 columns: value k of four belongs to the first of two channels if k is even.
+// Accumulators in groups of 8 columns. A thread has four of each group; k % 2 says which of its two channels value k
+// belongs to.
 template <int n>
 struct ColumnValues {
   static constexpr bool mixes = true;  // four threads have all channels of a row
@@ -40,14 +41,14 @@ struct ColumnValues {
   }
   __device__ int channel(int group, int which) const { return memory.work()->band * n + column(group) + which; }
   __device__ bool is_channel(int group, int which) const { return column(group) + which < p.out_channels; }
-  // Whether it has channels.
+  // Whether a group has channels.
   __device__ bool has_group(int group) const {
     return 8 * group < (p.bands == 1 ? p.out_channels : p.out_channels - uniform(memory.work()->band) * n);
   }
 };
 
-// Of one phase, or of two neighbours along w: the row tiles of the first phase, then those of the second. distance:
-// from the first phase's outputs to this one's.
+// The values of one phase, or of two neighbours along w: the row tiles of the first phase, then those of the second.
+// distance: from the first phase's outputs to this one's.
 template <class Traits>
 struct PhaseValues : ColumnValues<Traits::columns> {
   static constexpr int n = Traits::columns;
@@ -62,7 +63,7 @@ struct PhaseValues : ColumnValues<Traits::columns> {
   __device__ PhaseValues(const ConvParams& params, const Memory& own, const Phase& c)
       : ColumnValues<n>{params, own}, phase(c.bits), distance(c.result) {}
 
-  // T: the type of its elements.
+  // Loads the elements of a step's tensor. T: their type.
   template <class T, int groups>
   __device__ void load_others(const RegisterProgram::Step& step, int first,
                               float (&other)[joint * m_tiles][4 * groups]) const {
@@ -72,7 +73,7 @@ struct PhaseValues : ColumnValues<Traits::columns> {
       load_all<T, false, groups>(step, first, other);
   }
 
-  // Brings a tensor's elements, of so many bytes, to the L2 cache.
+  // Brings elements of a step's tensor to the L2 cache. bytes: of an element.
   __device__ void prefetch_others(const RegisterProgram::Step& step, int bytes) const {
     int thread = threadIdx.x;
     opaque(thread);
@@ -158,7 +159,7 @@ struct PhaseValues : ColumnValues<Traits::columns> {
   }
 };
 
-// Of a sliding plane (kernel/sliding.cuh).
+// The values of a sliding plane (kernel/sliding.cuh).
 template <int n>
 struct PlaneValues : ColumnValues<n> {
   using ColumnValues<n>::p;
@@ -202,7 +203,7 @@ struct PlaneValues : ColumnValues<n> {
   }
 };
 
-// With swapped operands: groups of 8 positions, [group][channel][position].
+// The values with swapped operands, in groups of 8 positions: [group][channel][position].
 struct SwappedValues {
   static constexpr bool has_room = false, mixes = false;
   const ConvParams& p;

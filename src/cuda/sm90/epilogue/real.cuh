@@ -9,7 +9,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Kernels of split operands name these as their elements: epilogues are as accurate as float32 is.
+// Split operands name SplitTf32 as their elements: their epilogues are as accurate as float32 is.
 template <class E>
 inline constexpr bool is_precise = std::is_same_v<E, SplitTf32>;
 template <class E>
@@ -31,7 +31,7 @@ struct Real {
   __device__ friend Real operator+(Real a, Real b) { return of(a.x + b.x); }
   __device__ friend Real operator-(Real a, Real b) { return of(a.x - b.x); }
   __device__ friend Real operator*(Real a, Real b) { return of(a.x * b.x); }
-  // Within 2 units of the last place. The correctly rounded quotient takes a call.
+  // Within 2 units of the last place. Correct rounding would take a call.
   __device__ friend Real operator/(Real a, Real b) { return of(quotient(a.x, b.x)); }
   __device__ friend bool operator<(Real a, Real b) { return a.x < b.x; }
   __device__ friend bool operator>(Real a, Real b) { return a.x > b.x; }
@@ -77,8 +77,8 @@ struct Real {
     return of(copysignf(1 - power_of_two(q), a.x));
   }
   __device__ friend Real sin(Real a) {
-    // x = n*pi + r, with pi in three parts, and the series of r. Beyond 10^7, where neighbouring floats are 1 apart,
-    // any value in [-1, 1]; the last sum is NaN for infinities.
+    // x = n*pi + r, with pi in three parts, then the series of r. Beyond 10^7, where neighbouring floats are 1 apart,
+    // the result is any value in [-1, 1]. For infinities the last sum is NaN.
     const float count = fmaf(a.x, 0.318309886f, 0x1.8p23f), n = count - 0x1.8p23f;
     const float r = fmaf(-n, 0x1.4442d2p-23f, fmaf(-n, 0x1.fb4p-11f, fmaf(-n, 0x1.92p1f, a.x))), z = r * r;
     float series = fmaf(z, 1 / 6227020800.f, -1 / 39916800.f);

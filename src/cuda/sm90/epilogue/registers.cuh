@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Register epilogues: chains on the sums in registers, up to the writer.
+// Register epilogues: they run a chain on the accumulators and pass the results to a writer.
 #pragma once
 
 #include "cuda/sm90/epilogue/gelu.cuh"
@@ -8,7 +8,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// The chain up to its norm, whose scale is left to apply. Rows: Centred or Shifted.
+// Runs the chain up to its norm. end_norm() has to apply the norm's scale. Rows: Centred or Shifted.
 template <int n, class Rows, int joint, int m_tiles>
 __device__ void start_epilogue(const RegisterEpilogue& chain, int channels, const ScaleBiasTable<n>& table,
                                float (&x)[joint][m_tiles][n / 2], Rows& rows) {
@@ -42,7 +42,7 @@ __device__ void apply_relu(Columns<joint, m_tiles>& x) {
       for (float& v : m_tile) v = maximum(v, 0.0f);
 }
 
-// What follows the norm, except the last scale and bias, for the columns from 8*i on.
+// Runs what follows the norm, except the last scale and bias, on the columns from 8*i on.
 template <bool precise, int n, int joint, int m_tiles>
 __device__ void end_columns(const RegisterEpilogue& chain, const ScaleBiasTable<n>& table, int i,
                             Columns<joint, m_tiles>& x) {
@@ -61,7 +61,7 @@ __device__ void end_columns(const RegisterEpilogue& chain, const ScaleBiasTable<
   }
 }
 
-// Calls f(i, sums of the columns from 8*i on) while there are channels. It breaks at the end: if columns were skipped
+// Calls f(i, sums of the columns from 8*i on) up to the last channel, where the loop breaks. If columns were skipped
 // one by one, the compiler would compute all predicates before the first, and keep them.
 template <int n, int joint, int m_tiles, class F>
 __device__ void for_columns(int channels, float (&sums)[joint][m_tiles][n / 2], F&& f) {
@@ -76,17 +76,17 @@ __device__ void for_columns(int channels, float (&sums)[joint][m_tiles][n / 2], 
   }
 }
 
-// Writers without registers for shortcuts: with them, GELU took 1 % longer.
+// Writers that leave no registers for shortcuts: with shortcuts, GELU took 1 % longer.
 template <class WriterAs>
 concept WithoutShortcuts = requires {
   requires WriterAs::without_shortcuts;
 };
 
-// The rest of a chain after its norm: put_columns(end), where end(i, x) finishes the columns from 8*i on.
+// Runs the rest of a chain after its norm: calls put_columns(end), where end(i, x) finishes the columns from 8*i on.
 template <class E, class To, bool shortcuts, int n, class Rows, int joint, int m_tiles, class PutColumns>
 __device__ void end_chain(const RegisterEpilogue& chain, const ScaleBiasTable<n>& table, const Rows& rows,
                           float (&sums)[joint][m_tiles][n / 2], const PutColumns& put_columns) {
-  // A multiplication puts its results into neighbouring registers, to which sums would have to be moved otherwise.
+  // Pairs of results are stored from neighbouring registers. A multiplication writes them there; sums would be moved.
   constexpr bool in_pairs = sizeof(To) == sizeof(float) && joint == 2;
   constexpr int degree = gelu_of_norm_fit<E>().degree;
   const auto put_gelu = [&]<int power>() {
@@ -116,7 +116,7 @@ __device__ void end_chain(const RegisterEpilogue& chain, const ScaleBiasTable<n>
   }
 }
 
-// Stores are in flight while the next columns are computed.
+// Ends the chain and stores results as To. Stores are in flight while the next columns are computed.
 template <class E, class To, int n, class Rows, int joint, int m_tiles, class WriterAs>
 __device__ void finish_as(const RegisterEpilogue& chain, const ScaleBiasTable<n>& table, bool vectors,
                           const WriterAs& writer_as, const Rows& rows, float (&sums)[joint][m_tiles][n / 2]) {

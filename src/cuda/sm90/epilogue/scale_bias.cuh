@@ -41,16 +41,17 @@ struct ScaleBiasTable {
   }
 };
 
-// Of the epilogue before a fold (0), and of the one after it (1).
+// The table of the epilogue before a fold (number 0) or after it (1).
 template <int n>
 __device__ ScaleBiasTable<n> scale_bias_in(unsigned char* memory, int number = 0) {
   return {reinterpret_cast<float2*>(memory + number * scale_bias_bytes(n))};
 }
 
-// Which epilogues of a fold: the one before it, the one after it, both.
+// The epilogues of a fold: the one before it, the one after it, or both.
 enum WhichChains : int { first_chain = 1, second_chain = 2, both_chains = 3 };
 
-// Fills in a band, unless it is there. `threads` threads call it: all consumers, or all writers.
+// Fills in a band, unless the tables have it: `filled` is the last band. `threads` threads call it: all consumers, or
+// all writers.
 template <int n, int threads, int barrier = 1>
 __device__ void fill_scale_bias(const ConvParams& p, int band, int& filled, unsigned char* memory, WhichChains chains) {
   if (filled >= 0 && (band == filled || !p.scale_bias_by_channel)) return;

@@ -26,7 +26,7 @@ __device__ inline void run_strip(const ConvParams& p, const Strip<float>& strip)
   sync_strip();
 }
 
-// One row tile of each warpgroup.
+// Finishes one row tile of each warpgroup.
 template <int n>
 __device__ void finish_in_strip(const ConvParams& p, const WorkTile& work, int phase, const float (&sums)[n / 2],
                                 unsigned char* memory) {

@@ -2,8 +2,8 @@
 // Swapped operands (swap-AB): rows are output channels and columns positions. A norm would have to cross warps, so only
 // chains without one run here.
 //
-// A matrix instruction with 128 columns reads shared memory three quarters as often as two with 64 columns, which would
-// leave no time between their reads for anyone else. Results are staged, and a warpgroup of writers stores them row by
+// Two matrix instructions with 64 columns read shared memory without a pause. One with 128 columns reads three quarters
+// as often, which leaves producers and writers time. Results are staged, and a warpgroup of writers stores them row by
 // row while the next tile is multiplied.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace convt::core::cuda::sm90 {
 
-// A register epilogue without a norm, part by part: a branch for each group of 8 positions would take longer than most
-// parts.
+// A register epilogue without a norm. Each part runs on all positions: a branch for each group of 8 would take longer
+// than most parts.
 struct SwappedEpilogue {
   static constexpr int count = swapped_positions / 2;
   const RegisterEpilogue& chain;

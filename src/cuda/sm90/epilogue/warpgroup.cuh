@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The epilogue warpgroup. Consumers hand folded results over through shared memory, and go on to the next tile. The
 // writers act for one consumer warpgroup after the other: they run the epilogue after the fold, and store. Consumers
-// end a tile at about the same time, and nothing would be multiplied while they did this themselves.
+// end a tile at about the same time; while they ran that epilogue themselves, the tensor cores would idle.
 #pragma once
 
 #include "cuda/sm90/config/config.hpp"
@@ -23,12 +23,13 @@ __device__ float4* folded_buffer(const Memory& memory, int group) {
   return reinterpret_cast<float4*>(buffer) + thread % group_threads;
 }
 
-// Called by consumers with the results of one tile. parity: of the tile's number. Warpgroups 0 and 2 alternate in one
-// buffer, 1 and 3 in the other; each one's barrier tells that the writers have read the previous contents.
+// Called by consumers with the results of one tile. parity: the tile's number modulo 2. Warpgroups 0 and 2 alternate in
+// one buffer, 1 and 3 in the other. A warpgroup's empty barrier completes when the writers have read the other's
+// results.
 template <int n>
 __device__ void commit_folded(const Memory& memory, const float (&results)[n / 2], int& parity) {
   const int group = uniform(threadIdx.x / group_threads);
-  const bool later = group >= folded_buffers;  // another warpgroup uses the buffer first in the same tile
+  const bool later = group >= folded_buffers;  // in each tile another warpgroup uses the buffer first
   wait_converged(memory.shared.staged_empty(group), later ? parity : parity ^ 1);
   float4* const to = folded_buffer<n>(memory, group);
 #pragma unroll
@@ -38,9 +39,9 @@ __device__ void commit_folded(const Memory& memory, const float (&results)[n / 2
   parity ^= 1;
 }
 
-// Calls into(sums) for each phase, in the specialised variant with resident weights. Nothing is tested between phases.
-// ConvParams::tap_offsets has the numbers of each phase in the order of their use; the next ones are loaded while
-// products are in flight.
+// Calls into(sums) for each phase, in the specialised variant with resident weights: no branch between phases.
+// ConvParams::tap_offsets lists each phase's taps and weights before its offsets; those of the next phase are loaded
+// while products are in flight.
 template <class Traits, int steps, class Into>
 __device__ __forceinline__ void fold_phases(const ConvParams& p, const Shared& shared, const int (&offset)[1],
                                             ConsumerStates& states, const Into& into) {
@@ -60,7 +61,7 @@ __device__ __forceinline__ void fold_phases(const ConvParams& p, const Shared& s
   } while (taps > 0);
 }
 
-// Folds a tile's phases and hands the result over. Its halo is released before.
+// Folds a tile's phases, releases its halo, and hands the result over.
 template <class Traits>
 __device__ __forceinline__ void run_folded_resident(const ConvParams& p, int variant, const int (&offset)[1],
                                                     ConsumerStates& states, const Memory& memory, int& parity) {
@@ -83,7 +84,7 @@ __device__ __forceinline__ void run_folded_resident(const ConvParams& p, int var
   commit_folded<n>(memory, folded.results[0][0], parity);
 }
 
-// The same for weights that are not finite. Results are in memory across calls, to save registers.
+// run_folded_resident() for weights that are not finite. Results are in memory across calls, to save registers.
 template <class Traits>
 __device__ __forceinline__ void fold_nonfinite(const ConvParams& p, ConsumerStates& states, const Memory& memory,
                                                int& parity) {

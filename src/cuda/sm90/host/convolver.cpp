@@ -20,7 +20,7 @@
 namespace convt::core::cuda::sm90 {
 namespace {
 
-// Whether there is an epilogue warpgroup for this fold.
+// Whether an epilogue warpgroup can run this fold.
 bool has_epilogue_warpgroup(const ConvParams& p, int columns) {
   return has_columns(configs::handed_over, columns) &&
          (p.fold.mode == Fold::sum_of_norm_without_affine || p.fold.mode == Fold::max_of_sums) &&
@@ -36,7 +36,7 @@ class TiledConvolver : public HopperConvolver {
 
   std::int64_t mixed_channels() const override { return g_.columns; }
   bool keeps_conv(std::size_t begin, std::size_t end) const override {
-    // A strip cannot keep it: all jobs must be register programs, on all their tiles.
+    // A strip cannot keep the convolution's result, so all jobs must be register programs, whatever their tile.
     return begin == 0 && end == program_->steps.size() && all_in_registers() && choice_.preferred.rejection.empty() &&
            choice_.plain.rejection.empty();
   }
@@ -64,17 +64,18 @@ class TiledConvolver : public HopperConvolver {
  private:
   static std::size_t rounded(std::size_t bytes) { return (bytes + packed_header - 1) / packed_header * packed_header; }
   int pieces() const { return static_cast<int>(ceil_div(g_.columns * g_.tap_count(), packed_rows)); }
-  // The packed kernel: flags of weights, by piece; shifts of taps; weights.
+  // A packed kernel has flags of its pieces, then shifts of taps, then weights.
   std::size_t shifts_at() const { return rounded(static_cast<std::size_t>(g_.bands * g_.chunks * pieces())); }
   std::size_t header() const {
     return shifts_at() + rounded(3 * sizeof(int) * static_cast<std::size_t>(g_.tap_count()));
   }
   double weight_bytes() const { return 1.0 * g_.bands * g_.tap_count() * g_.chunks * g_.columns * g_.row_bytes; }
-  // For f16, after the packed kernel: the filters' scales and their inverses; of f16x3, the one that all have.
+  // For f16, the filters' scales and their inverses follow the packed kernel; for f16x3, then the inverse of the scale
+  // that all filters get.
   bool scales_filters() const { return g_.guarded() && (g_.splits() || !begins_with_norm(*program_)); }
   double scales_bytes() const { return scales_filters() ? sizeof(float) * (2.0 * g_.out_channels + 1) : 0; }
   std::size_t scales_at() const { return static_cast<std::size_t>(packed_bytes() - scales_bytes()); }
-  // Weights with joined taps follow those of other tiles.
+  // Weights with joined taps, for sliding planes, follow the weights of other tiles.
   std::size_t joined_at() const { return only_slides_ ? 0 : header() + static_cast<std::size_t>(weight_bytes()); }
   const std::byte* packed_of(const ConvJob& job, const Tile& tile) const {
     return job.packed + (tile.config == configs::sliding ? joined_at() : 0);
@@ -97,7 +98,7 @@ class TiledConvolver : public HopperConvolver {
                        program_->steps.begin() + static_cast<std::ptrdiff_t>(end),
                        [](const Step& step) { return takes_tensor(step); });
   }
-  // Whether all of the program runs in registers: every launch then has all of it, and stores to the output.
+  // Whether the whole program runs in registers. If so, every launch runs all of it and stores to the output.
   bool all_in_registers() const {
     const std::size_t count = program_->steps.size();
     const Descriptor& asked = *program_->asked;
@@ -116,7 +117,7 @@ class TiledConvolver : public HopperConvolver {
   DeviceProperties device_;
   Choice choice_;
   const Geometry& g_;
-  bool only_slides_ = false;  // no launch uses other weights
+  bool only_slides_ = false;  // all launches use weights with joined taps
 };
 
 std::string TiledConvolver::explain(bool pools) const {
@@ -136,7 +137,7 @@ std::string TiledConvolver::explain(bool pools) const {
       t.weight_stages);
 }
 
-// A pool whose windows are the phases of a position.
+// Whether a step is a pool whose windows are the phases of a position.
 bool TiledConvolver::folds(const Step& step) const {
   const Op* const op = std::get_if<Op>(&step.what);
   const Convolution& c = program_->convolution;
@@ -219,7 +220,8 @@ void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype
     pack_as(choice_.preferred, p, to + joined_at(), stream, early || !only_slides_);
 }
 
-// A strip, and a whole tensor with other strides than the results, count outputs of all phases.
+// Strips, and whole tensors whose strides differ from the results', count outputs of all phases. So windows exclude
+// them.
 std::string TiledConvolver::why_not(std::size_t begin, std::size_t end) const {
   const Descriptor& asked = *program_->asked;
   const bool near = has_near_results(strides_of(asked.output_layout, asked.output, asked.output_within),
@@ -243,7 +245,7 @@ std::array<int, 3> TiledConvolver::set_axes(const ConvJob& job, const Tile& tile
     leads[a] = static_cast<int>(lead.phase);
     axis.taps = g_.taps[own];
     axis.stride = window.count[own];
-    // From which of the window's phases on outputs are those of the next position.
+    // The first phase of the window whose outputs belong to the next position.
     const auto wraps = static_cast<int>(stride - lead.phase) - window.first[own];
     axis.lead = std::clamp(axis.stride - wraps, 0, axis.stride);
     axis.size = static_cast<int>(outputs_in(window, own, job.slab.box.size[own]));
@@ -298,7 +300,7 @@ void TiledConvolver::set_tile(const Tile& tile, ConvParams& p) const {
   p.halo_stages = tile.halo_stages;
   p.halo_stage_bytes = tile.halo_stage_bytes;
   p.halo_stage_units = tile.halo_stage_bytes / 16;
-  // In the duplicated halo, a row of the operand is a pixel and its neighbour, which belongs to another position.
+  // In the duplicated halo, an operand's row has two pixels, which belong to different positions.
   const int group_rows = duplicated ? half : tile.group_axis == 0 ? plane : tile.group_axis == 1 ? line : 8;
   p.input_layout = operand_layout(group_rows * g_.row_bytes, duplicated ? 2 * g_.row_bytes : g_.row_bytes);
   p.weight_layout = operand_layout(8 * g_.row_bytes, g_.row_bytes);
@@ -312,14 +314,14 @@ bool TiledConvolver::runs_in_registers(const ConvJob& job) const {
   return has_near_results(job.to.step, job.pool == nullptr ? program_->convolution.stride : Axes{1, 1, 1}) &&
          (are_short(job) || runs_program(job));
 }
-// Whether the chain is a register program that kernels of its tile run.
+// Whether the chain is a register program, and its tile's kernels run it.
 bool TiledConvolver::runs_program(const ConvJob& job) const {
   RegisterProgram program;
   if (job.pool != nullptr || !make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, program)) return false;
   const Tile& tile = must_be_plain(job, &program) ? choice_.plain : choice_.preferred;
   return tile.rejection.empty() && !(has_mixing_steps(program) && tile.config == configs::swapped);
 }
-// Whether the chains are register epilogues.
+// Whether the job's chains are register epilogues.
 bool TiledConvolver::are_short(const ConvJob& job) const {
   RegisterEpilogue before, after;
   return match_epilogue(job.chain, g_.out_channels, before) && match_epilogue(job.behind, g_.out_channels, after);
@@ -368,7 +370,7 @@ void TiledConvolver::prepare_epilogue(const ConvJob& job, const Tile& tile, bool
 }
 
 void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& link) const {
-  const PhaseWindow window = g_.windows.at(launch);  // the tile's axes are in another order only if all strides are 1
+  const PhaseWindow window = g_.windows.at(launch);  // a tile reorders axes only if all strides are 1
   for (std::size_t a = 0; a < 3; ++a)
     if (outputs_in(window, a, whole.slab.box.size[a]) == 0) return;
   ConvJob job = whole;
@@ -422,7 +424,7 @@ void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& li
   const std::int64_t parts = tile.config == configs::sliding ? std::int64_t{p.work_tiles} * p.axis[0].size : partials;
   const auto grid = static_cast<int>(std::min<std::int64_t>(parts, device_.multiprocessors));
   if (tile.config != configs::sliding && tile.config != configs::k_heavy) list_taps(p, tile.config.joint());
-  // Rotation avoids that each block has the same tile of every row.
+  // Without rotation, each block would have the same tile of every row.
   const bool same = p.axis[2].tiles > 1 && grid % (p.axis[2].tiles * p.bands) == 0;
   assign_work_tiles(p, grid, tile.config == configs::swapped && same);
   Config config = tile.config;
@@ -446,7 +448,7 @@ void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& li
   run(config, g_.columns, p, how);
 }
 
-// The first kernel leaves its assignment for the fallback kernel, which takes it.
+// Passes the first kernel's assignment of work tiles on to the fallback kernel.
 void TiledConvolver::pass_on(const Tile& tile, const Launch& how, ConvParams& p, FallbackLink& link) const {
   if (link.range_flags == nullptr) return;
   if (!g_.guarded()) {

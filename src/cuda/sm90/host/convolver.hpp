@@ -9,8 +9,8 @@
 
 namespace convt::core::cuda::sm90 {
 
-// The tiles of a plan: the preferred one for chains that run in registers; a plain one for results that the preferred
-// tile cannot store, for their dtype, layout or distances; one for folded pools; one for all other chains.
+// The tiles of a plan. preferred: for chains that run in registers. plain: for results that the preferred tile cannot
+// store, because of their dtype, layout or distances. folded: for folded pools. strip: for all other chains.
 struct Choice {
   Geometry geometry;
   Tile preferred, plain, folded, strip;
@@ -29,7 +29,7 @@ class HopperConvolver : public Convolver {
   // Whether all of a chain runs in registers: of steps [begin, end), or of a job.
   virtual bool steps_run_in_registers(std::size_t begin, std::size_t end) const = 0;
   virtual bool runs_in_registers(const ConvJob& job) const = 0;
-  // Launches that a job takes, and each of them: a window of phases (host/phase_window.hpp).
+  // The launches of a job, and one of them. Each has a window of phases (host/phase_window.hpp).
   virtual int launches() const = 0;
   virtual void convolve(const ConvJob& job, int launch, FallbackLink& link) const = 0;
   void convolve(const ConvJob& job) const override {
@@ -40,13 +40,13 @@ class HopperConvolver : public Convolver {
   }
   // An upper bound of the work tiles of a launch.
   virtual std::int64_t most_work_tiles() const = 0;
-  // The flags of weights, of the last packed tensor.
+  // What packing found about the weights that the job uses.
   virtual Flags packed_flags(const ConvJob& job) const = 0;
 };
 
 std::shared_ptr<const HopperConvolver> make_convolver(std::shared_ptr<const Program> program,
                                                       const DeviceProperties& device, const Choice& choice);
-// A kernel with a range guard, which multiplies f16 or parts of it, and its fallback.
+// A convolver that launches a kernel with a range guard, then its fallback kernel.
 std::shared_ptr<const Convolver> make_guarded_convolver(std::shared_ptr<const Program> program,
                                                         std::shared_ptr<const HopperConvolver> first,
                                                         std::shared_ptr<const HopperConvolver> second,

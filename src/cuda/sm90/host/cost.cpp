@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tile would cost, in clocks of one multiprocessor. Rates were measured (docs/hopper-notes.md).
+// Predicts the cost of a tile, in clocks of one multiprocessor. Rates were measured (docs/hopper-notes.md).
 #include "cuda/sm90/host/cost.hpp"
 
 #include <algorithm>
@@ -14,39 +14,39 @@ double instruction_clocks(int columns) { return 1.4 * std::max(columns / 2.0, 16
 
 namespace {
 
-// With swapped operands more of shared memory's rate is left to others.
+// The products of one row tile and 32 bytes of its rows. Swapped operands leave producers and writers more of shared
+// memory's rate.
 double m_tile_clocks(const Config& config, int columns) {
   if (config == configs::swapped) return 1.3 * swapped_positions / 2.0 * columns / swapped_channels;
   return instruction_clocks(columns) *
          (config.warps != Warps::balanced ? 1.2 : 1);  // two warpgroups hide less than four
 }
 
-// In clocks of one multiprocessor; rates were measured (docs/hopper-notes.md).
 constexpr double load_latency = 1400;                 // of a load
 constexpr double weight_latency = 1400;               // of a stage of weights, while all multiprocessors read them
 constexpr double sector_rate = 32, weight_rate = 24;  // bytes per clock
 constexpr double result_rate = 6, quad_rate = 6.5;    // sums per clock
-constexpr double staging_clocks = 1000;               // of a tile with swapped operands: waiting, staging
-// Loading an input if each is used by one phase only, beside products with 128 columns and with fewer. Pairs are loaded
-// of 16-bit inputs.
+constexpr double staging_clocks = 1000;               // a tile with swapped operands: waiting and staging
+// Loading one input, where only one phase uses it: beside products with 128 columns, and with fewer. 16-bit inputs are
+// loaded in pairs.
 constexpr double value_clocks(const Config& config, int element) {
   if (config == configs::swapped) return element == 4 ? 0.72 : 0.26;
   return config != configs::single ? 0 : element == 4 ? 1.15 : 0.48;
 }
-// Storing a run of outputs: by writers; a line whose first and last sectors are partial; a few positions; their phases
-// one by one; half a sector.
+// Storing outputs that are contiguous in memory. writer: by writers. line: a line whose first and last sectors are
+// partial. run: a few positions. apart: a few positions, phase by phase. half: half a sector.
 constexpr double writer_clocks = 5, line_clocks = 20, run_clocks = 10, apart_clocks = 18, half_clocks = 5;
-constexpr double launch_seconds = 3e-6;            // of one more, with its last round
+constexpr double launch_seconds = 3e-6;            // one more launch, with its incomplete last round
 constexpr double run_rate = 18, writer_rate = 13;  // bytes per clock
 
-// The loads of a box, whose lines begin anywhere in a sector.
+// Loading the sectors of a box, whose lines begin anywhere in a sector.
 double sector_clocks(const Geometry& g, int rows, int line) {
   return static_cast<double>(rows) / line * g.in_channels * (line * g.element + sector_bytes) / sector_rate;
 }
 // Loading a halo tile.
 double halo_clocks(const Geometry& g, const Tile& tile) {
   const WarpRoles roles = roles_of(tile.config, g.columns);
-  const double loads = tile.resident ? 32 : loads_of(roles);  // of resident halos, the next one's are issued early
+  const double loads = tile.resident ? 32 : loads_of(roles);  // resident halos: the next halo's loads are issued early
   const int rows = tile.halo_rows, line = tile.halo[2],
             warps = roles.halo_warps(tile.config.all_producers_fill() && tile.all_weights);
   const double batches = rows / (32.0 * warps) * g.chunks * (g.row_bytes / g.operand()) / loads;
@@ -56,13 +56,13 @@ double halo_clocks(const Geometry& g, const Tile& tile) {
 
 double steps_of(const Geometry& g) { return ((g.chunks - 1.0) * g.row_steps() + g.last_steps) * (g.splits() ? 3 : 1); }
 
-// The outputs along w that are stored at once.
+// The number of outputs along w that are stored at once.
 double run_of(const Geometry& g, const Tile& tile, std::int64_t line) {
   const bool lines = tile.config == configs::rows || tile.config == configs::swapped;
   const std::int64_t most = (lines ? tile.size[2] : 8) * std::min<std::int64_t>(tile.config.joint(), g.taps[2].stride);
   return static_cast<double>(line) / static_cast<double>(ceil_div(line, most));
 }
-// Storing outputs in partial sectors, if rows begin and end anywhere; or in half sectors.
+// Storing outputs in partial sectors, if rows begin and end anywhere in a sector; else in half sectors.
 double piece_clocks(const Geometry& g, const Tile& tile, double outputs, double run) {
   if (tile.config == configs::swapped) return 0;
   if (!g.ragged)
@@ -103,11 +103,11 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
   const double results =
       chain + (tile.config == configs::swapped ? staging_clocks : positions * phases * g.columns / rate);
   const double outputs = static_cast<double>(images) * static_cast<double>(volume(box)) * g.out_channels;
-  const double stored = outputs / std::max(work_tiles, 1.0), run = run_of(g, tile, box[2]);  // of a tile
+  const double stored = outputs / std::max(work_tiles, 1.0), run = run_of(g, tile, box[2]);  // stored: by a tile
   const double stores = piece_clocks(g, tile, stored, run);
   const double writers =
       tile.config == configs::swapped ? stored / run * (writer_clocks + run * g.element / writer_rate) : 0;
-  // The halo of the first tile, or its first chunk, precedes its products.
+  // The halo of a block's first tile, or the first chunk of that halo, precedes all products.
   const bool one = work_tiles * partials <= device.multiprocessors;
   const bool overlaps = tile.halo_stages > g.chunks || !tile.resident;
   const double ahead = !one ? 0 : tile.resident ? halo : halo / (g.chunks * passes);
@@ -125,7 +125,7 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
   return lines * std::ceil(work_tiles * partials / device.multiprocessors) / partials * work() / device.clock;
 }
 
-// Loading one plane. Threads have 8 channels of a few rows in flight while they store others: loader/planes.cuh.
+// Loading one plane. Threads load 8 channels of a few rows while they store others (loader/planes.cuh).
 double plane_clocks(const Geometry& g, const Tile& tile) {
   const double all = halo_clocks(g, tile);
   const int most = (configs::sliding.m_tiles() + 1) * roles_of(configs::sliding).producers * group_threads / 2;
@@ -143,7 +143,7 @@ double sliding_seconds(const Geometry& g, const Tile& tile, std::int64_t images,
   const auto planes = static_cast<double>(box[tile.order[0]]);
   double columns = static_cast<double>(images);
   for (const std::size_t a : {1U, 2U}) columns *= static_cast<double>(ceil_div(box[tile.order[a]], tile.size[a]));
-  // Whole tiles, and an equal part of those that are left. Each part begins with a few more planes.
+  // A block has whole tiles and an equal part of the tiles that are left. Each part begins with two extra planes.
   const double each = std::ceil(columns * planes / device.multiprocessors);
   const double rounds = std::floor(columns / device.multiprocessors);
   const double begins = rounds + (columns > rounds * device.multiprocessors ? 2 : 0);

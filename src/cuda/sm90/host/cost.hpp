@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost model: seconds_of(), and what the choice of columns and rows needs of it.
+// The parts of the cost model that the choice of columns and rows needs; seconds_of() is in tiles.hpp.
 #pragma once
 
 #include "cuda/sm90/host/tiles.hpp"
@@ -8,7 +8,7 @@ namespace convt::core::cuda::sm90 {
 
 inline constexpr int sector_bytes = 32;  // memory is written in sectors
 
-// Clocks of a matrix instruction: bound by its columns, or by the reads of its rows; measured among other work
+// Clocks of a matrix instruction, whose columns or reads of rows bind. Measured beside other work
 // (docs/hopper-notes.md).
 double instruction_clocks(int columns);
 

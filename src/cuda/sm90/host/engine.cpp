@@ -15,10 +15,10 @@ namespace {
 using namespace cuda::sm90;
 
 constexpr std::size_t most_candidates = 6;  // tiles with the least predicted cost
-// f16 needs this many input channels: with fewer, products are not the bottleneck.
+// The fewest input channels for f16. With fewer, products are not the bottleneck.
 constexpr int few_channels = 8;
 
-// The cheapest first, rejected ones last.
+// Sorts tiles by cost; rejected ones come last.
 std::vector<Tile> sorted(std::vector<Tile> tiles) {
   std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) {
     return a.rejection.empty() != b.rejection.empty() ? a.rejection.empty() : a.seconds < b.seconds;
@@ -66,7 +66,7 @@ Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::D
   tiling.rejection = strip.empty() ? tiling.choice.preferred.rejection : strip;
   return tiling;
 }
-// Rows of 64 bytes are better if they make room for swapped operands, and these can store the results.
+// Whether rows of 64 bytes are better: they make room for swapped operands, which can store the results.
 bool is_better(const Program& program, const Tiling& half, const Tiling& whole) {
   return program.asked->output_layout == CONVT_CHANNELS_FIRST && half.choice.preferred.config == configs::swapped &&
          half.choice.preferred.seconds < 0.95 * whole.choice.preferred.seconds;
@@ -127,7 +127,7 @@ class Sm90Engine final : public Engine {
     none.rejection = tiling.rejection;
     if (!none.rejection.empty()) return {none};
     std::vector<Candidate> all;
-    // By f16, with the same number of columns.
+    // Tiles with f16, which must have the same columns.
     if (geometry.element == 4 && (geometry.splits() || !request.native_tf32) &&
         can_use_f16(tiling.choice.geometry.columns) && geometry.in_channels >= few_channels) {
       Tiling first = best_tiling(request.program, with_f16(geometry), device);
@@ -136,7 +136,7 @@ class Sm90Engine final : public Engine {
                                       make_convolver(request.program, device, tiling.choice), device);
       };
       if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns) {
-        first.folds = folds_first(*request.program, *make(first.choice));  // both kernels fold, or none
+        first.folds = folds_first(*request.program, *make(first.choice));  // both kernels fold, or neither does
         all = from_tiles(request, device, first, make);
       }
     }

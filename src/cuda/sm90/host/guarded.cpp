@@ -7,9 +7,9 @@
 namespace convt::core::cuda::sm90 {
 namespace {
 
-// The cost of a fallback kernel that finds nothing to do, and the rate of packing for it in bytes per second. f16 saves
-// more than predicted (docs/hopper-notes.md): of 48 cases over 60 us, 44 were faster, by up to 66 %, and four slower,
-// by 1 to 5 %.
+// fallback_seconds: a fallback kernel that finds nothing to do. pack_rate: bytes per second of packing for it. saved:
+// f16 takes this part of the predicted time. With these, f16 was faster in 44 of 48 cases over 60 us, by up to 66 %,
+// and slower in four, by 1 to 5 % (docs/hopper-notes.md).
 constexpr double fallback_seconds = 4e-6, pack_rate = 4e12, saved = 0.9;
 
 class GuardedConvolver : public Convolver {

@@ -29,7 +29,7 @@ void with_op(const ChainStep& step, F&& f) {
 #undef CONVT_OP
 }
 
-// Numbers are passed as floats, so that no thread converts them.
+// Passes an op's numbers as floats, so that threads need not convert them.
 template <class T>
 void put_numbers(const T& op, RegisterProgram::Step& to) {
   if constexpr (std::derived_from<T, ops::Norm>) {
@@ -51,7 +51,7 @@ void put_numbers(const T& op, RegisterProgram::Step& to) {
   }
 }
 
-// What ops are, by their index in ops.def.
+// Traits of ops, by their index in ops.def.
 struct OpTraits {
   bool unrolled = false, reduces = false, linear = false;
 };
@@ -68,7 +68,7 @@ constexpr auto op_traits = [] {
 OpTraits traits_of(int code) { return op_traits[static_cast<std::size_t>(code % RegisterProgram::ops_each)]; }
 bool has_use(int code, int use) { return code >= use && code < use + RegisterProgram::ops_each; }
 
-// A statistic of all channels: no step that has only some of them at hand.
+// Whether a step computes a statistic of all channels, which a narrow step cannot: it has only some of them.
 bool needs_all(int code) { return has_use(code, RegisterProgram::folds) || has_use(code, RegisterProgram::scales); }
 bool can_be_wide(const RegisterProgram::Step& step) {
   const int code = step.code;
@@ -80,8 +80,9 @@ bool can_be_wide(const RegisterProgram::Step& step) {
   return near && traits_of(code).unrolled;
 }
 
-// Divides the steps into passes; false if they cannot be. Wide steps between others run with them. So do all steps
-// that a kept value passes by, and those after a reduction, as only a few accumulators are left.
+// Divides the steps into passes; returns false if that is impossible. Steps that could be wide are narrow in three
+// cases: between narrow steps; while a kept value waits for its use; and after a reduction, which leaves few
+// accumulators.
 bool set_passes(RegisterProgram& program) {
   int keep = program.count, last_use = -1, one = program.count, tensors = 0;
   for (int s = 0; s < program.count; ++s) {
@@ -118,8 +119,8 @@ bool are_equal(const Strides& a, const Strides& b) {
   return a.n == b.n && a.c == b.c && a.d == b.d && a.h == b.h && a.w == b.w;
 }
 
-// Of a program: at most, for a norm or reduction; before all others, to keep the convolution's result and to undo
-// scales.
+// steps_of_mixing: most steps of a norm or reduction. steps_inserted: steps before all others, which keep the
+// convolution's result and undo scales.
 constexpr int steps_of_mixing = 4, steps_inserted = 2;
 
 // Makes a program step by step.
@@ -149,7 +150,7 @@ class Maker {
     }
     return false;
   }
-  // After the last step.
+  // Called after the last step. Returns whether the steps make a program.
   bool end() {
     if (keeps_) insert_first({.code = RegisterProgram::keep}, program_);
     return set_passes(program_);
@@ -214,7 +215,7 @@ class Maker {
       take_row();
       return add_op(step, step.op);
     }
-    // Elements have the same offsets as the results.
+    // An element's offset must be that of its result.
     if (!are_equal(step.step, results_.step)) return false;
     const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(step.data[0]) / size_of(step.dtype);
     to.aligned = address % 4 == 0 ? 4 : address % 2 == 0 ? 2 : 1;
@@ -281,7 +282,7 @@ void undo_scales(bool by_channel, RegisterProgram& program) {
 
 namespace {
 
-// What an op after the convolution needs.
+// What a step after the convolution needs: only the value; a whole tensor; the convolution's result; all channels.
 enum class Role { one_value, tensor, conv, norm, reduction, other };
 Role role_of(const Step& step) {
   const Op* const any = std::get_if<Op>(&step.what);
@@ -311,7 +312,7 @@ bool has_program(std::span<const Step> steps, bool together) {
     const bool mixing = role == Role::norm || role == Role::reduction;
     if (role == Role::other || (mixing && (!together || one))) return false;
     if (role == Role::tensor && !(step.in == steps.back().out)) return false;
-    if (role == Role::conv && mixes) return false;  // all accumulators would have to be kept
+    if (role == Role::conv && mixes) return false;  // a copy of all accumulators would be needed
     mixes |= mixing;
     mixing_steps += mixing ? 1 : 0;
     one |= role == Role::reduction;
@@ -321,7 +322,7 @@ bool has_program(std::span<const Step> steps, bool together) {
 
 bool takes_tensor(const Step& step) { return role_of(step) == Role::tensor; }
 
-// The chain after the convolution, up to a pool or a value that is kept.
+// The chain after the convolution, up to a pool or a kept value.
 std::span<const Step> chain_of(const Program& program, const Pass& pass) {
   const auto all = std::span(program.steps).subspan(pass.begin, pass.end - pass.begin);
   const auto ends = [](const Step& step) { return is_pool(step) || kept_name(step) != nullptr; };
@@ -330,8 +331,8 @@ std::span<const Step> chain_of(const Program& program, const Pass& pass) {
 
 namespace {
 
-// Rough numbers of instructions per value: a multiply-add and its operands; the math of an op, mostly an exponential
-// and a quotient; an address and a load; the passes of a norm.
+// Instructions per value, roughly. Affine: a multiply-add and its operands. Op: mostly an exponential and a quotient.
+// Tensor: an address and a load. Mixing: the passes of a norm.
 double instructions_of(std::span<const Step> steps) {
   double all = 0;
   for (const Step& step : steps) {
@@ -344,8 +345,8 @@ double instructions_of(std::span<const Step> steps) {
 
 }  // namespace
 
-// In registers a multiprocessor runs 128 instructions per clock, half of them the chain's own. In a strip, a step takes
-// a clock or two for each element.
+// In registers a multiprocessor runs 128 instructions per clock, and half of them belong to the chain. In a strip, a
+// step takes a clock or two for each element.
 double chain_clocks_of(std::span<const Step> steps, bool together) {
   if (are_short(steps)) return 0;
   if (has_program(steps, together)) return instructions_of(steps) / 64;

@@ -16,18 +16,18 @@ bool has_program(std::span<const Step> steps, bool together);
 // Whether a step takes a whole tensor.
 bool takes_tensor(const Step& step);
 
-// Makes the program of a chain whose results go to `results`; false if it has none. channels: of the convolution.
+// Makes the program of a chain whose results go to `results`; returns whether it has one. channels: of the convolution.
 bool make_program(const Chain& chain, const View& results, int channels, bool together, RegisterProgram& to);
 
 // Whether some step mixes channels.
 bool has_mixing_steps(const RegisterProgram& program);
 
-// tf32-as-f16: inserts the step that undoes the filters' scale. by_channel: by ConvParams::undo; else all filters have
-// common_scale.
+// tf32-as-f16: inserts the step that undoes the filters' scales. by_channel: ConvParams::undo has them; else all
+// filters have common_scale.
 void undo_scales(bool by_channel, RegisterProgram& program);
 
-// The steps after a convolution, up to a pool; and their cost in clocks of a multiprocessor for each value, unless they
-// are a register epilogue.
+// chain_of(): the steps after a convolution, up to a pool or a kept value. chain_clocks_of(): their cost for each
+// value, in clocks of a multiprocessor; 0 for register epilogues.
 std::span<const Step> chain_of(const Program& program, const Pass& pass);
 double chain_clocks_of(std::span<const Step> steps, bool together);
 

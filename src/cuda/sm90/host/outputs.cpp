@@ -7,7 +7,7 @@
 namespace convt::core::cuda::sm90 {
 
 bool has_near_results(const Strides& to, const Axes& phases) {
-  // Groups of positions follow each other along any axis, 8 positions apart along w.
+  // The next group of positions is one position away along d or h, or 8 along w.
   const std::int64_t steps[] = {to.c, to.d * phases[0], to.h * phases[1], to.w * phases[2] * 8};
   return std::ranges::max(steps) <= std::numeric_limits<std::uint32_t>::max();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the layout of the output allows: stores by 32-bit steps, of pairs, quads and vectors.
+// Which stores the layout of the output allows: with 32-bit steps, of pairs, of quads, of vectors.
 #pragma once
 
 #include <array>
@@ -8,11 +8,11 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Whether direct stores can count their steps in 32 bits, for an output with so many phases along each axis.
+// Whether direct stores can count their steps in 32 bits. phases: of the output, along each axis.
 bool has_near_results(const Strides& to, const Axes& phases);
 // Whether writers can count from a tile's first output to its last in 32 bits.
 bool has_near_ends(const Strides& to, const std::array<int, 3>& size);
-// Whether rows of so many elements consist of aligned groups of 2 or 4.
+// Whether rows of `width` elements consist of aligned groups of 2 or 4.
 bool are_groups(int size, const View& to, int width);
 bool are_pairs(const View& to, int width);
 // Whether two neighbouring phases are stored as one: rows, phases and the tensor are aligned to pairs, and channels

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long strides: kernels count 8 phases along an axis and 64 in all. So a launch has a window of the phases, and several
-// launches have all. A position's outputs that are in the window count as neighbours: for the kernel its stride is the
-// number of phases in the window, while offsets in the output are those of the convolution's own stride.
+// Long strides. A kernel counts up to 8 phases along an axis and 64 in all. A convolution with more phases takes
+// several launches, and each has a window of the phases. For a kernel, the outputs of a window are neighbours, and the
+// number of phases in the window is the stride. Only offsets in the output follow the convolution's own stride.
 #pragma once
 
 #include <array>
@@ -11,18 +11,19 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Phases of a launch along each axis, counted from that of the box's first output.
+// The phases of a launch along each axis: `count` from `first` on, where the box's first output has phase 0.
 struct PhaseWindow {
   std::array<int, 3> first{0, 0, 0}, count{1, 1, 1}, stride{1, 1, 1};  // stride: the convolution's own
 
   bool is_whole() const { return count == stride; }
 };
 
-// The windows of a convolution: how many phases each has along each axis, and how many windows there are.
+// The windows of a convolution. most: phases of each window but the last along an axis.
 struct PhaseWindows {
   std::array<int, 3> stride{1, 1, 1}, most{1, 1, 1};
 
-  // Windows of equal size, or one less: even, so that pairs of phases stay together.
+  // All windows along an axis have the same even size, so that pairs of phases stay together; the last one has the
+  // rest.
   explicit PhaseWindows(const std::array<int, 3>& strides = {1, 1, 1}) : stride(strides), most(strides) {
     for (std::size_t a = 0; a < 3; ++a)
       if (stride[a] > most_axis_phases) most[a] = even_part(stride[a], (stride[a] - 1) / most_axis_phases + 1);
@@ -46,7 +47,7 @@ struct PhaseWindows {
   static int even_part(int all, int parts) { return ((all - 1) / parts / 2 + 1) * 2; }
 };
 
-// How many of `size` outputs along an axis are in the window.
+// The number of outputs in the window, of `size` outputs along an axis.
 inline std::int64_t outputs_in(const PhaseWindow& window, std::size_t axis, std::int64_t size) {
   const std::int64_t left = size - window.first[axis];
   if (left <= 0) return 0;

@@ -8,7 +8,7 @@
 namespace convt::core::cuda::sm90 {
 namespace {
 
-// The factor of a scale after GELU, if GELU's polynomial can include it and stay among normal floats; else 1.
+// The factor of a scale after GELU, if the polynomial can include it with coefficients that are normal floats; else 1.
 float factor_after_gelu(const RegisterEpilogue::ScaleBias& line) {
   const bool fits = line.present && line.a == nullptr && line.a_times >= 0x1p-16f && line.a_times <= 0x1p16f;
   return fits ? line.a_times : 1;

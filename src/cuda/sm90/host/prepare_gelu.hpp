@@ -6,7 +6,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Halves GELU's argument and includes the factor after it, in the last multiplication before GELU or in an added one.
+// Halves GELU's argument and includes the factor after GELU, by the last multiplication before it or by one more.
 // of_norms: the chain begins with means of norms. ends: only rounding to the tensors' dtype follows.
 void prepare_gelu(RegisterEpilogue& chain, convt_dtype dtype, bool of_norms, bool ends, bool precise);
 

@@ -43,7 +43,7 @@ Part part_of(const ChainStep& step) {
   return point && step.op == number_of<ops::Relu>() ? Part::relu : Part::other;
 }
 
-// A known factor has no arrays a and b.
+// A line that is known to be a factor needs no arrays a and b.
 RegisterEpilogue::ScaleBias scale_bias_of(const ChainStep& step) {
   const Line planned = op_of<Line>(step);
   const auto factor = static_cast<float>(planned.a);
@@ -95,7 +95,7 @@ bool match_epilogue(const Chain& chain, int channels, RegisterEpilogue& to) {
 }
 
 void undo_scales(const ConvJob& job, const float* undo, ConvParams& p) {
-  // Powers of two commute with folds.
+  // Powers of two commute with folds, so without a chain before the fold they are undone after it.
   p.undo_after_fold = job.pool != nullptr && job.chain.count == 0;
   RegisterEpilogue& chain = p.undo_after_fold ? p.after_fold : p.epilogue;
   RegisterEpilogue::ScaleBias& line = chain.scale_bias[RegisterEpilogue::before_norm];
@@ -128,11 +128,11 @@ void prepare_epilogues(const ConvJob& job, convt_dtype dtype, std::int64_t phase
   }
   prepare_gelu(p.epilogue, dtype, false, job.pool == nullptr && ends, precise);
   prepare_gelu(p.after_fold, dtype, of_norms, ends, precise);
-  // The norm's own multiplication includes the factor.
+  // The norm's own multiplication includes a factor after the fold.
   const float factor = std::abs(first_after.a_times);
   if (p.fold.mode == Fold::sum_of_norm && first_after.a == nullptr && factor >= 0x1p-16f && factor <= 0x1p16f)
     p.epilogue.gain *= std::exchange(first_after, {}).a_times;
-  // What the epilogues are now that some parts include others.
+  // Finds the shortcuts, now that some parts include others.
   for (RegisterEpilogue* const chain : {&p.epilogue, &p.after_fold}) {
     const bool before = chain->scale_bias[RegisterEpilogue::before_norm].present;
     const bool after =

@@ -11,7 +11,7 @@ namespace convt::core::cuda::sm90 {
 
 enum class Part { scale_bias, norm, gelu, relu, other };
 
-// The order of a register epilogue's parts; steps take them one after the other.
+// The order of a register epilogue's parts. take() says which part a step becomes.
 class EpilogueOrder {
  public:
   enum Position { start, before_norm, norm, after_norm, activation, last, nowhere };
@@ -31,8 +31,8 @@ class EpilogueOrder {
 };
 Part part_of(const Step& step);
 
-// tf32-as-f16: undoes the filters' scale in the first scale and bias, or in the eps of a norm that follows the
-// convolution. undo: by output channel; null if all have common_scale.
+// tf32-as-f16: undoes the filters' scales in the first scale and bias, or in the eps of a norm that follows the
+// convolution. undo: by output channel; null if all filters have common_scale.
 void undo_scales(const ConvJob& job, const float* undo, ConvParams& p);
 
 // Whether steps of a plan make a register epilogue.

@@ -6,7 +6,7 @@
 namespace convt::core::cuda::sm90 {
 namespace {
 
-// A phase of an axis, `after` phases after that of position 0 and phase 0.
+// A phase of an axis, `after` phases after phase 0 of position 0.
 struct AxisPhase {
   int taps, before;  // before: taps of the phases that are packed before it
   int input;         // read by position 0 through the first tap, from the halo tile's first input on

@@ -17,8 +17,8 @@ constexpr std::int64_t most_sizes = std::int64_t{1} << 24;  // of kernels, chann
 constexpr int most_group_rows = 2047;                       // of a descriptor's 14 bits of 16 bytes
 constexpr int weight_stage_bytes = 16 << 10;
 constexpr int most_windows = 16;        // of phases
-constexpr std::int64_t most_parts = 7;  // of a line, beyond those that are needed
-constexpr std::size_t most_runs = 4;    // that are tried: the cheapest
+constexpr std::int64_t most_parts = 7;  // of a line, beyond the fewest that fit
+constexpr std::size_t most_runs = 4;    // the cheapest are candidates
 constexpr int least_stages = 2, few_stages = 4;
 
 int round_up(int value, int to) { return (value + to - 1) / to * to; }
@@ -27,7 +27,7 @@ int strip_bytes(int pixels, int columns) {
   return strip_shared<float>(pixels) + columns * (pixels + 1) * static_cast<int>(sizeof(float));
 }
 
-// Shared memory besides halo and weight stages: work tiles, output offsets, a strip or scale and bias, staged results.
+// Shared memory beside halo and weight stages: work tiles, output offsets, a strip or scale and bias, staged results.
 int fixed_bytes(const Geometry& g, const Config& config) {
   const int chain = config == configs::strip
                         ? strip_bytes(roles_of(config, g.columns).consumers * m_tile_rows, g.columns)
@@ -41,19 +41,19 @@ int fixed_bytes(const Geometry& g, const Config& config) {
   return shared_slack + (most_halo_stages + roles.warps()) * each + offset_bytes_of(config, g.columns) + chain + staged;
 }
 
-// Rows of the halo that a run reads, including those past the box.
+// Rows of the halo tile that a run reads, including those past the box.
 std::int64_t run_rows(const Geometry& g, const Tile& tile) {
   const std::int64_t line = tile.halo[2], plane = tile.halo[1] * line;
   const std::int64_t last = (tile.halo[0] - 1) * plane + g.span[tile.order[1]] * line + g.span[tile.order[2]];
   return std::max(tile.halo[0] * plane, last + tile.m_tiles[2] * tile.config.positions());
 }
 
-// Shared memory goes to halo stages first, at most `halo_tiles` for each chunk; then to all weights if they fit, else
-// to stages of them.
+// Sizes the stages. Shared memory goes to halo stages first, at most `halo_tiles` for each chunk; then to all weights
+// if they fit, else to stages of weights.
 void size_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   const int weights = g.columns * g.row_bytes;
   const std::int64_t all = std::int64_t{g.tap_count()} * g.chunks;
-  // Weight tiles of a stage. Split operands wait for all products at its end.
+  // Weight tiles of a stage. Split operands wait for all products at the end of a stage, so their stages are larger.
   int streamed = std::max((g.splits() ? 2 : 1) * weight_stage_bytes / weights, 1);
   const int left = most_shared - fixed_bytes(g, tile.config);
   const int line = tile.config == configs::quads ? 2 * duplicated_line(tile.halo[2]) : tile.halo[2];
@@ -71,8 +71,8 @@ void size_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
     return;
   }
   const int after_halo = left - tile.halo_stages * tile.halo_stage_bytes;
-  // Smaller stages if there would be few; with one phase these were slower.
-  const int few = tile.config == configs::quads ? few_stages - 1 : few_stages;  // three large ones were faster there
+  // Stages are halved if few would fit, but not with one phase, where small stages were slower.
+  const int few = tile.config == configs::quads ? few_stages - 1 : few_stages;  // three large ones were faster
   if (tile.resident && after_halo / (streamed * weights) < few) streamed = std::max(streamed / 2, 1);
   if (streamed > 1) streamed -= streamed % 2;  // pairs of taps
   tile.all_weights = g.bands == 1 && all <= after_halo / weights;
@@ -83,7 +83,8 @@ void size_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
                 tile.weight_stages * tile.weight_stage_tiles * weights;
 }
 
-// Completes a tile whose positions are known: with room for the next halo, or for more weights.
+// Completes a tile whose positions are known. Shared memory has room for the next halo or for more weights, whichever
+// is predicted to be faster.
 Tile with_buffers(const Geometry& g, Tile tile, const DeviceProperties& device) {
   Tile single = tile;
   for (const auto& [halo_tiles, to] : {std::pair{2, &tile}, std::pair{1, &single}}) {
@@ -102,7 +103,7 @@ Tile tile_of(const Geometry& g, const Config& config, int group_axis, const std:
   std::int64_t rows = 1;
   for (int a = 0; a < 3; ++a) {
     const auto i = static_cast<std::size_t>(a);
-    // With a duplicated halo, two groups have 16 neighbours.
+    // With a duplicated halo, two groups of rows have 16 neighbouring positions.
     const int along_w = config == configs::quads ? 16 : 8;
     tile.size[i] = m_tiles[i] * (a == group_axis ? config.positions() / along_w : 1) * (a == 2 ? along_w : 1);
     tile.halo[i] = tile.size[i] + g.span[i];
@@ -122,7 +123,7 @@ Tile tile_of(const Geometry& g, const Config& config, int group_axis, const std:
 // Whether planes can slide along an axis.
 bool slides(const TapAxis& axis) { return axis.stride == 1 && axis.kernel == joined_taps && axis.dilation == 1; }
 
-// Whether they can for this convolution, and the order of axes with that axis first.
+// Whether planes can slide for this convolution; `order` gets the order of axes, with the planes' axis first.
 bool sliding_order(const Geometry& g, std::array<std::size_t, 3>& order) {
   for (const TapAxis& axis : g.taps)
     if (axis.stride != 1) return false;
@@ -179,7 +180,7 @@ Tile swapped_run(const Geometry& g, Tile tile, const DeviceProperties& device) {
   return with_buffers(g, tile, device);
 }
 
-// Runs: the output's lines in equal parts, and as many lines as there are rows for.
+// Tiles that are runs. They divide the output's lines into equal parts, and have as many lines as rows allow.
 std::vector<Tile> run_tiles(const Geometry& g, const Config& config, const std::array<std::size_t, 3>& order,
                             const DeviceProperties& device) {
   std::vector<Tile> tiles;
@@ -187,7 +188,7 @@ std::vector<Tile> run_tiles(const Geometry& g, const Config& config, const std::
   static_assert(sliding_rows == roles_of(configs::swapped).consumers * configs::swapped.positions());
   // Pairs of outputs are aligned in the staging buffer only if lines have even length.
   if (config == configs::swapped && span % 2 != 0 && g.output[order[2]] % 2 == 0) return tiles;
-  // Parts of whole sectors if rows consist of these, else of pairs.
+  // Parts consist of whole sectors if rows do, else of pairs.
   const int whole = config == configs::sliding ? 1 : g.ragged ? 2 : sector_bytes / g.element;
   const std::int64_t height = g.output[order[1]], width = g.output[order[2]];
   for (std::int64_t parts = ceil_div(width, rows); parts <= std::min(width, ceil_div(width, rows) + most_parts);
@@ -229,7 +230,7 @@ std::vector<Tile> sliding_tiles(const Geometry& g, const DeviceProperties& devic
   return tiles;
 }
 
-// Rows of 64 bytes if those of 128 would be much emptier.
+// Chooses rows of 64 bytes if rows of 128 bytes would be much emptier.
 void choose_rows(Geometry& g) {
   const auto bytes_in = [&](std::int64_t row) {
     return ceil_div(std::int64_t{g.in_channels} * g.operand(), row) * row;
@@ -347,7 +348,7 @@ std::string Tile::print() const {
 
 std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const DeviceProperties& device) {
   if (config == configs::sliding) return sliding_tiles(g, device);
-  // With few chunks, only if no other config takes pairs of phases.
+  // With one chunk, k_heavy is tried only if `paired` does not have these columns.
   const bool few = g.chunks == 1 && has_columns(configs::paired, g.columns);
   if (config == configs::k_heavy && (few || g.taps[2].stride == 1 || !has_columns(configs::k_heavy, g.columns)))
     return {};
@@ -355,7 +356,7 @@ std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const Device
   if (config == configs::swapped &&
       (g.columns != swapped_channels || g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1))
     return {};
-  // Their stores count outputs, of all phases.
+  // The stores of quads and rows count outputs of all phases, not of a window.
   if ((config == configs::quads || config == configs::rows) && g.windows.count() > 1) return {};
   const bool duplicated = has_kernel(configs::quads, g.columns, g.format, g.element, false) && g.row_bytes == 64 &&
                           g.taps[2].stride == 2 && g.fours;
@@ -365,7 +366,7 @@ std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const Device
   const int m_tiles = roles_of(config, g.columns).consumers * config.m_tiles(g.columns);
   std::vector<Tile> tiles;
   if (config == configs::swapped) tiles = run_tiles(g, config, {0, 1, 2}, device);
-  for (const int axis : {1, 0, 2}) {  // the first of equals is taken; measured in this order
+  for (const int axis : {1, 0, 2}) {  // of equal costs, the first axis is taken; the order was measured
     if (config == configs::quads && axis != 1) continue;
     for (int d = 1; d <= m_tiles; d *= 2)
       for (int h = 1; d * h <= m_tiles; h *= 2)

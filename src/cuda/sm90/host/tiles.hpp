@@ -15,7 +15,7 @@ namespace convt::core::cuda::sm90 {
 // A convolution as the engine sees it.
 struct Geometry {
   std::array<TapAxis, 3> taps;
-  PhaseWindows windows;  // each is a launch
+  PhaseWindows windows;  // each window is a launch
   Axes output{1, 1, 1};  // the box that is computed: what pools drop is not
   Axes padding{0, 0, 0};
   std::array<int, 3> span{};  // inputs of a halo tile beyond its positions, for any first output
@@ -40,17 +40,17 @@ struct Geometry {
 };
 // Describes the program's convolution, or says why the engine declines it.
 std::string describe(const Program& program, Geometry& geometry);
-// The same with f16 in place of tf32, as operands or as parts of them.
+// The geometry with f16 operands or parts, in place of tf32.
 Geometry with_f16(Geometry geometry);
 // Whether some step mixes channels; whether the first step is a norm over channels.
 bool mixes(const Program& program);
 bool begins_with_norm(const Program& program);
 // Chooses the cheapest number of columns; with a norm, all channels if possible.
 void set_columns(Geometry& geometry, bool norm);
-// Sets rows of 64 or 128 bytes, and chunks of as many channels.
+// Sets rows of 64 or 128 bytes, and the chunks of channels that they hold.
 void set_rows(Geometry& geometry, int bytes);
 
-// The inputs of all phases relative to their positions, if the first output has phase `lead`.
+// The inputs that all phases read, relative to their positions, if the first output has phase `lead`.
 struct Reach {
   std::int64_t first, last;
 };
@@ -80,7 +80,7 @@ struct Tile {
 // All tiles of a config, rejected ones included; none if the config does not fit the convolution.
 std::vector<Tile> tiles_of(const Geometry& geometry, const Config& config, const DeviceProperties& device);
 
-// The predicted time of a launch for this box of so many images.
+// The predicted time for this box of `images` images: of all launches, if phases are divided into windows.
 double seconds_of(const Geometry& geometry, const Tile& tile, std::int64_t images, const Axes& box,
                   const DeviceProperties& device);
 

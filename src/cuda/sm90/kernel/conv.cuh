@@ -20,7 +20,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// All inlined, however long: a call between products would serialise them.
+// Functions between products are inlined, however long: a call would serialise the products.
 
 // Computes phase after phase, joint phases together, and stores their results.
 template <class Traits>
@@ -44,8 +44,8 @@ __device__ __forceinline__ void run_phases(const ConvParams& p, int variant, con
           p.epilogue, scale_bias_in<n>(memory.epilogue), p,
           typename Traits::StorePolicy::template Results<Traits>{p, memory, c.bits, c.result}, sums);
     number += count;
-    // The end is read again from memory, and only if some work tile is split: this saves registers, and loads would
-    // wait for products.
+    // The end is read from memory again, to save a register, but only if work tiles are split: the load waits for
+    // products.
   } while (p.tile_partials == 1 ? number < p.phase_count : __any_sync(~0U, number < memory.partial()->end));
 }
 
@@ -55,7 +55,7 @@ __device__ __forceinline__ void run_swapped(const ConvParams& p, int variant, co
                                             ConsumerStates& states, const Memory& memory, int& parity) {
   using E = typename Traits::Element;
   float sums[1][1][Traits::across / 2];
-  const int number = p.axis_phases[0] - 1;  // 0; but for a constant the compiler would walk taps in ordinary registers
+  const int number = p.axis_phases[0] - 1;  // 0, but a constant would make the compiler walk taps in ordinary registers
   sum_phases<Traits, 1>(p, memory, variant, number, 1, offset, states, sums);
   if constexpr (Traits::programmed)
     Traits::Epilogue::template run_swapped<E>(p, memory, sums[0]);
@@ -84,7 +84,7 @@ __device__ __forceinline__ void consume(const ConvParams& p, const Memory& memor
   Traits::StorePolicy::template find_offsets<Traits>(p, memory);
   [[maybe_unused]] int staged = 0;
   constexpr WhichChains chains = Traits::folds ? both_chains : first_chain;
-  const auto fill = [&](int band, int before) {  // before: the band that is there
+  const auto fill = [&](int band, int before) {  // before: the band that shared memory has
     if constexpr (Traits::programmed)
       Traits::Epilogue::template fill<Traits>(p, band, before, memory);
     else if constexpr (!Traits::in_strip)

@@ -40,7 +40,7 @@ void launch_columns(const Config& config, const ConvParams& params, const Launch
 #define CONVT_CONFIG(name, ...) launched = launched || try_launch.template operator()<configs::name>();
 #include "cuda/sm90/config/configs.def"
 #undef CONVT_CONFIG
-  assert(launched);  // or some tile has a config and columns that no kernel has
+  assert(launched);  // tiles have only configs and columns that a kernel has
 }
 
 template <class E, Format format, class Program>

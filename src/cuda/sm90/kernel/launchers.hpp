@@ -13,7 +13,7 @@ void launch_conv_f16(const Config& config, int columns, const ConvParams& params
 void launch_conv_bf16(const Config& config, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_f16x3(const Config& config, int columns, const ConvParams& params, const Launch& how);
 void launch_conv_tf32x3(const Config& config, int columns, const ConvParams& params, const Launch& how);
-// The same with register programs.
+// Kernels that run register programs.
 void launch_program_tf32_as_f16(const Config& config, int columns, const ConvParams& params, const Launch& how);
 void launch_program_tf32(const Config& config, int columns, const ConvParams& params, const Launch& how);
 void launch_program_f16(const Config& config, int columns, const ConvParams& params, const Launch& how);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of sliding planes: stride 1 and few output channels, which would not fill the columns of matrix
+// The kernel of sliding planes, for stride 1 and few output channels, which would not fill the columns of matrix
 // instructions.
 //
 // A block slides along the first axis, input plane by input plane. The three taps along that axis are joined: the
@@ -68,9 +68,9 @@ __device__ void slide(const ConvParams& p, const Memory& memory) {
       move_up<n, m_tiles>(sums);
     };
     if constexpr (n < 32) {
-      // Only input planes inside the image, and after the last one the output planes that need no other: sums that
-      // bypass products would be moved four times. Every output plane has an input plane, as with stride 1 and three
-      // taps none lies further outside than the taps reach.
+      // This loop visits only input planes inside the image; output planes that need no further input plane follow the
+      // last one. If sums could bypass the products, the compiler would move them four times. Every output plane has an
+      // input plane: with stride 1 and three taps, none lies further outside than the taps reach.
       const Inputs inputs(p.axis[0], range);
       int z = shared.nonfinite ? range.first : inputs.first - range.to_input;
 #pragma unroll 1
@@ -85,7 +85,7 @@ __device__ void slide(const ConvParams& p, const Memory& memory) {
         while (++z < end);
       }
     } else {
-      // The loop above needs registers for sums and results together; here there are too few.
+      // The loop above needs registers for sums and results together, which 32 columns do not leave.
 #pragma unroll 1
       for (int z = range.first - (joined_taps - 1); z < range.end; ++z) {
         if (!shared.nonfinite && is_inside(p.axis[0], z + range.to_input))

@@ -30,7 +30,7 @@ struct KernelTraits {
   using Input =
       std::conditional_t<how == Format::tf32x3, SplitTf32,
                          std::conditional_t<how == Format::f16x3, SplitF16, std::conditional_t<guarded, Tf32AsF16, E>>>;
-  // It may be the fallback kernel: scheduler/fallback.cuh.
+  // Whether it may run as a fallback kernel (scheduler/fallback.cuh).
   static constexpr bool lists_work = how == Format::tf32 || how == Format::tf32x3;
   using Epilogue = Program;
   static constexpr bool programmed = !std::is_void_v<Program>;
@@ -51,7 +51,7 @@ struct KernelTraits {
   static constexpr bool splits = which.splits(), rotates = which.scheduler == Scheduler::rotated;
   static constexpr bool in_strip = which.store == Store::strip;
   static constexpr bool hands_over = which.store == Store::handed_over;
-  // Norms over channels take one pass where that suffices, or always two.
+  // Norms over channels take one pass where that suffices; with split operands always two.
   template <int phases_at_once, int row_tiles>
   using Rows = std::conditional_t<split, Centred<phases_at_once, row_tiles>, Shifted<phases_at_once, row_tiles>>;
   using StorePolicy = typename StoreOf<which.store>::Policy;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The duplicated halo: every pixel is in shared memory twice, so that a thread holds four neighbouring outputs.
 //
-// A thread has two rows of a row tile, 8 rows apart, and groups of 8 rows are equally far apart in shared memory. Here
-// the operand's rows have 128 bytes, two pixels of 64 bytes each. The rows of one instruction are every other pixel of
-// a line, and it reads one half of each. A line is followed by its duplicate, shifted by one pixel. Even groups of rows
-// read the line and hold even positions. Odd groups read the duplicate, half the distance of two lines away, and hold
-// odd positions. Whatever the tap, both find their pixels at the same offset. So a thread's two rows are neighbours
-// along w, and with two phases it holds four neighbouring outputs.
+// A thread has two rows of a row tile, 8 rows apart, and groups of 8 rows are equally far apart in shared memory. In
+// this halo an operand's row has 128 bytes: two pixels of 64 bytes each. An instruction reads one half of each row, so
+// its rows are every other pixel of a line. A line is followed by its duplicate, shifted by one pixel. Even groups of
+// rows read the line and hold even positions. Odd groups read the duplicate, which is half of the distance between two
+// lines away, and hold odd positions. For every tap, both find their pixels at the same offset. So a thread's two rows
+// are neighbours along w, and with two phases it holds four neighbouring outputs.
 //
 //   line        0 1 | 2 3 | 4 5 | ...   even positions, through a tap of shift 1: 1, 3, 5
 //   duplicate   1 2 | 3 4 | 5 6 | ...   odd positions, through the same tap:      2, 4, 6
@@ -32,7 +32,7 @@ struct DuplicatedRowOffsets : RowOffsets<pixels> {
     }
   }
 };
-// Stores a unit of a pixel twice. offset: of the first copy; bytes: of the unit in the row.
+// Stores a unit of a pixel twice. offset: of the first copy; bytes: offset of the unit in the row.
 __device__ inline void store_duplicated(const ConvParams& p, unsigned char* halo_stage, int offset, int row_bytes,
                                         int bytes, const uint4& unit) {
   int line = p.line_rows;

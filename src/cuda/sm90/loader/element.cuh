@@ -10,7 +10,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// A float that is multiplied as f16 in place of tf32: loader/range_guard.cuh.
+// A float that is multiplied as f16 instead of tf32 (loader/range_guard.cuh).
 struct Tf32AsF16 {
   float value;
 };
@@ -26,7 +26,7 @@ inline constexpr int operand_bytes = sizeof(E);
 template <>
 inline constexpr int operand_bytes<Tf32AsF16> = 2;
 
-// A float in full: two tf32 parts, to nearest, whose sum has 22 to 24 significant bits. A row of an operand has the
+// A float as two tf32 parts, rounded to nearest, whose sum has 22 to 24 significant bits. A row of an operand has the
 // high parts of its channels, then the low parts.
 struct SplitTf32 {
   float value;
@@ -40,7 +40,7 @@ __device__ inline SplitTf32 load_next(const SplitTf32*& from, std::int64_t bytes
 template <>
 inline constexpr int operand_bytes<SplitTf32> = operand_bytes_of(Format::tf32x3);
 
-// The same by two f16 parts. Inputs and weights are scaled before, so that their low parts are in f16's range too
+// A float as two f16 parts. Inputs and weights are scaled first, so that low parts are in f16's range
 // (loader/range_guard.cuh).
 struct SplitF16 {
   float value;
@@ -53,7 +53,7 @@ __device__ inline SplitF16 load_next(const SplitF16*& from, std::int64_t bytes) 
 }
 template <>
 inline constexpr int operand_bytes<SplitF16> = operand_bytes_of(Format::f16x3);
-// What a block scales its inputs by, and what undoes that and the scale of weights: powers of two.
+// Powers of two: a block scales its inputs by `input`; `undo` undoes that and the scale of weights.
 struct SplitScales {
   float input, undo;
 };
@@ -66,7 +66,8 @@ inline constexpr int operand_parts = std::is_same_v<E, SplitTf32> || std::is_sam
 template <class E>
 inline constexpr int part_bytes = operand_bytes<E> / operand_parts<E>;
 
-// 16 bytes of one part. Of infinities the low part is NaN: whoever sums NaN looks again (mainloop/phases.cuh).
+// 16 bytes of one part. The low part of an infinity is NaN; mend_split_sums() recomputes such sums
+// (mainloop/phases.cuh).
 __device__ inline uint4 split_vector(const SplitTf32* x, bool low) {
   unsigned bits[4];
 #pragma unroll
@@ -115,7 +116,7 @@ __device__ float rounded_value(E x) {
 __device__ inline int swizzled_unit(int row, int unit, int row_bytes) {
   return unit ^ (row_bytes == 128 ? row % 8 : row / 2 % 4);
 }
-// The same for the duplicated halo, whose rows of 128 bytes are two pixels, on an address.
+// Swizzles an address in the duplicated halo, whose rows of 128 bytes are two pixels.
 __device__ inline int swizzle_duplicated(int address) { return address ^ (address >> 3 & 0x70); }
 // The offset of a weight in its tile, in elements.
 template <class E>

@@ -12,7 +12,7 @@ __global__ void __launch_bounds__(block_threads) scale_kernel(const __grid_const
   __shared__ float greatest_of[warps];
   let_next_begin();
   const int thread = threadIdx.x, filter = blockIdx.x;
-  const std::int64_t step = static_cast<std::int64_t>(p.out_channels) * p.taps;  // from one input channel to the next
+  const std::int64_t step = static_cast<std::int64_t>(p.out_channels) * p.taps;  // between input channels
   const float* const weights = p.kernel + static_cast<std::int64_t>(filter) * p.taps;
   float greatest = 0;
   int channel = thread / p.taps, tap = thread % p.taps;
@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(block_threads) scale_kernel(const __grid_const
   __syncthreads();
   if (thread == 0) {
     for (const float other : greatest_of) greatest = fmaxf(greatest, other);
-    // The scale is 1 for filters that no power of two can help: the guard then sees their weights unscaled. Filters of
-    // zeros have the largest scale, as all can have the least of all filters.
+    // The scale is 1 for filters that no power of two brings into range: the guard then sees their weights unscaled.
+    // f16x3 takes the least scale of all filters, so filters of zeros have the largest one.
     constexpr int least = -100;
     int exponent = greatest == 0 ? least : static_cast<int>(__float_as_uint(greatest) >> 23) - 127;
     if (exponent < least || exponent > 126) exponent = filter_exponent;

@@ -7,7 +7,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// A producer thread's share of each box. A thread that has one part more in one box has fewer in the next.
+// A producer thread's share of each box. The first thread moves on from box to box, which evens out incomplete rounds.
 struct Filler {
   int first, threads;  // first: its first row, or part of a line
 
@@ -18,7 +18,7 @@ struct Filler {
   }
 };
 
-// Loads one chunk of channels of a box. Lanes have neighbouring parts of lines. Each issues `loads` loads without
+// Loads one chunk of channels of a box. Lanes have neighbouring parts of lines. Each lane issues `loads` loads without
 // conditions, so that all are in flight at once. full: the chunk has all its channels. acquire(): waits until the stage
 // is empty, while the first loads are in flight.
 template <class E, int pixels, int loads, int row_bytes, bool duplicated, bool full, class Acquire>
@@ -32,7 +32,7 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
   const int channels_left = min(channels, p.in_channels - chunk * channels), all = lines.all(p);
   const std::int64_t channel_bytes = p.channel_step * static_cast<std::int64_t>(sizeof(E));
   const std::int64_t first_channel = static_cast<std::int64_t>(chunk) * channels * p.channel_step;
-  // Warps of the range guard stay converged: they go on while one of their lanes has a part.
+  // With a range guard, warps stay converged: all lanes go on while one of them has a part.
   constexpr bool together = RangeGuard<E>::guards;
   static_assert(!together || parts == 1);
   const auto has_part = [&](int part) { return (together ? part & -warp_threads : part) < all; };
@@ -103,7 +103,7 @@ __device__ void fill_rows(const ConvParams& p, const Corner& corner, int chunk, 
   if (!has_part(filler.first)) acquire();
 }
 
-// The channels of a unit, as loads of 16 bytes bring them.
+// The channels of a unit, as 16-byte loads bring them.
 template <class E>
 struct LoadedUnit {
   static constexpr int count = static_cast<int>(sizeof(E)) / part_bytes<E>;
@@ -128,7 +128,7 @@ struct LoadedUnit {
     return split_vector(values, true);
   }
 };
-// The same for channels-last inputs: units of 16 bytes.
+// fill_rows() for channels-last inputs, by units of 16 bytes.
 template <class E, bool duplicated>
 __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk, unsigned char* halo_stage,
                            const Filler& filler, RangeGuard<E>& guard) {
@@ -175,7 +175,7 @@ __device__ void fill_units(const ConvParams& p, const Corner& corner, int chunk,
   }
 }
 
-// Loads all chunks of a box `times` times (again: this may be more than once), each into the next stage. tell(stage):
+// Loads all chunks of a box `times` times, each into the next stage. again: `times` may be over 1. tell(stage) is
 // called before the first chunk is committed.
 template <class E, int loads, bool again, bool duplicated = false, class Tell>
 __device__ void fill_box(const ConvParams& p, const Shared& shared, const Corner& corner, unsigned char* halo_stages,

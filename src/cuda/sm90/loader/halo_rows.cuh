@@ -26,7 +26,7 @@ __device__ inline bool is_inside(const ConvAxis& axis, int x) {
 // What a lane loads at once: a pixel, or two neighbours along w (ConvParams::pairs).
 template <class E, int pixels>
 using Loaded = std::conditional_t<pixels == 2, PixelPair, E>;
-// f.operator()<pixels>()
+// Calls f.operator()<pixels>().
 template <class E, class F>
 __device__ void with_pixels(const ConvParams& p, F&& f) {
   if constexpr (sizeof(E) == 2) {
@@ -35,8 +35,8 @@ __device__ void with_pixels(const ConvParams& p, F&& f) {
   f.template operator()<1>();
 }
 
-// The lines of a box along w, in parts that one load brings. Pairs are aligned to 4 bytes, as the lines of the image
-// are. A pair at the end of a line of the box may hold one pixel outside that line.
+// The lines of a box along w, cut into parts that one load brings. Pairs are aligned to 4 bytes, as the lines of the
+// image are. So the first and the last pair of a line may hold one pixel outside it.
 template <class E, int pixels>
 struct HaloLines {
   int before = 0;  // pixels of the first part that precede the line
@@ -64,8 +64,9 @@ struct HaloPart {
       : line(line_), at((part - line * lines.parts) * pixels - lines.before) {}
 };
 
-// The pixel of a pair that this lane stores first. First pixels of neighbouring lanes are in every other row; together
-// with the second pixels of 4 lanes, 8 lanes cover all banks. In the duplicated halo, pairs are neighbours.
+// The pixel of a pair that this lane stores first. If all lanes began with their first pixels, they would store to
+// every other row. So 4 of 8 lanes begin with their second pixels, and the 8 cover all banks. In the duplicated halo,
+// all lanes begin with the first.
 template <int pixels, bool duplicated = false>
 __device__ int first_pixel() {
   if (pixels == 1 || duplicated) return 0;
@@ -73,12 +74,12 @@ __device__ int first_pixel() {
   opaque(thread);  // recomputed, to save registers
   return (thread & 4) != 0 ? 1 : 0;
 }
-// Offsets of the rows of a part in a stage, in the order of stores. Their low 4 bits are 0, and hold flags, to save
-// registers.
+// Offsets of a part's rows in a stage, in the order of stores. The low 4 bits of an offset are 0 and hold flags, to
+// save registers.
 template <int pixels>
 struct RowOffsets {
   static constexpr int inside = 1, second = 2, absent = 4,
-                       none = 8;  // inside the image; second half of channels; no such row; no such part
+                       none = 8;  // inside the image; second half of channels; no row; no part
   int offset[pixels];
 
   RowOffsets() = default;
@@ -98,7 +99,7 @@ struct RowOffsets {
   }
 };
 
-// A pixel's next channels, as an operand.
+// The next channels of one pixel, as 16 bytes of an operand.
 template <class E>
 __device__ uint4 unit_of(const E* x, int) {
   return rounded_vector(x);

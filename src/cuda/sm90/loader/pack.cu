@@ -6,8 +6,8 @@
 namespace convt::core::cuda::sm90 {
 namespace {
 
-// The index of a tap's weight tile in a band's [phase][chunk][tap], and the tap's index among all taps; joined taps
-// aside.
+// tile: the index of a tap's weight tile in a band, [phase][chunk][tap]; tap: its index in [phase][tap]. Joined taps
+// count as one.
 struct TapIndex {
   int tile, tap;
   int shift[3];
@@ -22,8 +22,8 @@ __device__ TapIndex index_of(const PackParams& p, int tap, int chunk) {
     inner /= p.extent[a];
     const int along = tap / inner;
     tap %= inner;
-    const int step = p.phases[a][0].step, i = along / step;  // the same for all phases that have taps: the first has
-    int r = 0, before = 0;                                   // taps of the phases before this one's
+    const int step = p.phases[a][0].step, i = along / step;  // phases with taps share a step; the first has taps
+    int r = 0, before = 0;                                   // before: taps of the phases before the tap's
     while (p.phases[a][r].count == 0 || p.phases[a][r].first != along - i * step) before += p.phases[a][r++].count;
     const PackPhase& phase = p.phases[a][r];
     first += count * before * inner;
@@ -58,7 +58,7 @@ __device__ int find_row(const PackParams& p, const Piece& piece, int row) {
   return (index.tile * p.joined + tap / p.taps) * p.band + column;
 }
 
-// What sets a block's flag: weights that are not finite as operands,
+// Two conditions set a block's flag. First, a weight is not finite as an operand.
 template <class E>
 __device__ bool is_finite(E weight) {
   return isfinite(rounded_value(weight)) != 0;
@@ -66,7 +66,7 @@ __device__ bool is_finite(E weight) {
 __device__ inline bool is_finite(SplitTf32 weight) { return isfinite(weight.value) != 0; }
 __device__ inline bool is_finite(Tf32AsF16 weight) { return fabsf(weight.value) < beyond_f16; }
 __device__ inline bool is_finite(SplitF16 weight) { return fabsf(weight.value) < beyond_f16; }
-// and rows of which f16 would lose digits: of 64 weights, or 32 by parts. All threads of a warp call it.
+// Second, f16 would lose digits of a row, which has 64 weights, or 32 of parts. All threads of a warp call it.
 template <class E>
 __device__ bool does_for_row(const E*) {
   return true;
@@ -84,14 +84,15 @@ __device__ bool does_for_weights(const E* row, float least) {
 }
 __device__ inline bool does_for_row(const Tf32AsF16* row) { return does_for_weights<2>(row, tiny); }
 __device__ inline bool does_for_row(const SplitF16* row) { return does_for_weights<1>(row, tiny_split); }
-// f16 needs scaled weights.
+// Scales weights for f16.
 template <class E>
 __device__ E scaled(E weight, float) {
   return weight;
 }
 __device__ inline Tf32AsF16 scaled(Tf32AsF16 weight, float scale) { return {weight.value * scale}; }
 __device__ inline SplitF16 scaled(SplitF16 weight, float scale) { return {weight.value * scale}; }
-// The scale that all filters can have, or 0 if it is out of range. All threads of a block call it.
+// f16x3: the least scale of all filters, which all of them get, or 0 if it is out of range. All threads of a block call
+// it.
 __device__ inline float least_scale(const PackParams& p) {
   constexpr int warps = block_threads / warp_threads;
   constexpr float least = 0x1p-54F, most = 0x1p23F;  // a smaller scale would make zeros of small normal numbers
@@ -107,13 +108,13 @@ __device__ inline float least_scale(const PackParams& p) {
   return undo <= most && undo >= least ? 1 / undo : 0;
 }
 
-// 16 bytes of a row. Of split weights, low: of the low parts.
+// 16 bytes of a row. low: of the low parts, if weights are split.
 template <class E>
 __device__ uint4 packed_vector(const E* x, bool) {
   return rounded_vector(x);
 }
 __device__ inline uint4 packed_vector(const SplitF16* x, bool low) { return split_vector(x, low); }
-// Large finite weights are truncated where they would become infinite, and infinite ones have no low part.
+// Finite weights that would round to infinity are truncated, and infinite ones have no low part.
 __device__ inline uint4 packed_vector(const SplitTf32* x, bool low) {
   unsigned bits[4];
 #pragma unroll

@@ -9,7 +9,7 @@ namespace convt::core::cuda::sm90 {
 
 // early: Launch::early.
 void launch_scale(const ScaleParams& params, cudaStream_t stream, bool early);
-// element: of floats that are not split, and of other types.
+// element: the type of the kernel's elements. format: what they become.
 void launch_pack(const PackParams& params, convt_dtype element, Format format, cudaStream_t stream, bool early);
 
 }  // namespace convt::core::cuda::sm90

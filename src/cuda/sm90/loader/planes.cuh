@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loader of planes: plane after plane of a tile. A thread loads the same pixels of each; only the plane's offset
-// changes.
+// The loader of planes: it loads a tile plane after plane. A thread loads the same pixels of each plane; only the
+// plane's offset changes.
 #pragma once
 
 #include "cuda/sm90/config/config.hpp"
@@ -13,7 +13,7 @@ inline constexpr WarpRoles sliding_roles = roles_of(configs::sliding);
 inline constexpr int sliding_producer_warps = sliding_roles.producers * group_warps;
 inline constexpr int sliding_producers = sliding_producer_warps * warp_threads;
 
-// Whether shares of `parts` parts suffice. A line of pairs may have one more than half its pixels.
+// Whether shares of `parts` parts suffice. A line may have one pair more than half of its pixels.
 template <int pixels, int parts>
 __device__ bool can_share(const ConvParams& p) {
   const int all = pixels == 1 ? p.halo_rows : p.axis[1].halo * (p.axis[2].halo / pixels + 1);
@@ -71,7 +71,7 @@ struct GroupIndex {
   __device__ int groups(const ConvParams& p) const { return in_last(p) ? p.last_groups : p.groups; }
   // Whether the chunk has all its channels.
   __device__ bool full(const ConvParams& p) const { return first + 2 * groups(p) * group_channels <= p.in_channels; }
-  __device__ int channel(const ConvParams& p, bool second) const {  // of the chunk
+  __device__ int channel(const ConvParams& p, bool second) const {  // in the chunk
     return ((second ? groups(p) : 0) + group) * group_channels;
   }
   __device__ bool ends(const ConvParams& p) const { return group + 1 == groups(p); }  // the chunk
@@ -99,7 +99,7 @@ __device__ void load_group(const ConvParams& p, const Share<E, pixels, parts>& s
 #pragma unroll
   for (int i = 0; i < parts; ++i) {
     const int offset = share.rows[i].at(0);
-    if (i + 1 == parts && (offset & R::none) != 0) continue;  // in whole warps
+    if (i + 1 == parts && (offset & R::none) != 0) continue;  // skipped by whole warps
     const int channel = at.first + at.channel(p, (offset & R::second) != 0);
     const E* const first = share.from[i] + (plane + (full ? channel : min(channel, p.in_channels - 1)) * step);
     const auto* from = reinterpret_cast<const Loaded<E, pixels>*>(first);
@@ -145,7 +145,7 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
 #pragma unroll
       for (int c = 0; c < group_channels; c += each) {
         const uint4 unit = unit_of(x[i] + c, k ^ turned);
-        // With single pixels only the last part may be absent; in tiny tiles others as well, which store zeros.
+        // With single pixels only the last part is tested. In tiny tiles, other parts may be absent and store zeros.
         if ((pixels == 1 && i + 1 < parts) || (offset & R::absent) == 0) {
           guard.add(unit);
           *reinterpret_cast<uint4*>(halo_stage + (to ^ c * size)) = {unit.x & mask, unit.y & mask, unit.z & mask,
@@ -157,8 +157,8 @@ __device__ void store_group(const ConvParams& p, const Share<E, pixels, parts>& 
   guard.end(p);
 }
 
-// Loads neighbouring planes of a tile, each chunk into the next stage. All groups that fit in registers are loaded
-// before the first is stored: the compiler counts loads in flight together, so that the wait for one is a wait for all.
+// Loads neighbouring planes of a tile, each chunk into the next stage. As many groups as fit in registers are loaded
+// before the first is stored: the compiler counts loads in flight together, so a wait for one is a wait for all.
 template <class E, int pixels, int parts>
 class PlaneFiller {
   static constexpr int groups = 4 / parts;
@@ -200,7 +200,8 @@ class PlaneFiller {
     else
       store_group<false>(p_, share_, stored_, x, to, guard_);
     if (stored_.ends(p_)) {
-      // Once for the warp: a thread writes the same rows of every plane, so that no other thread overwrites them.
+      // One lane arrives for the warp: a thread writes the same rows of every plane, so no other thread overwrites
+      // them.
       fence_async();
       __syncwarp();
       int lane = threadIdx.x % warp_threads;
@@ -221,7 +222,7 @@ class PlaneFiller {
   std::int64_t plane_ = 0;      // offset of the plane being loaded
 };
 
-// Loads by shares; false if shares would be too large.
+// Loads by shares; returns false if shares would be too large.
 template <class Traits, int pixels>
 __device__ bool fill_shares(const ConvParams& p, const Memory& memory, RangeGuard<typename Traits::Input>& guard) {
   using E = typename Traits::Input;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The range guard of f16 in place of tf32: of whole floats (tf32-as-f16), or of their parts (f16x3). Both formats have
-// 11 significant bits, and tensor cores multiply f16 twice as fast.
+// The range guard, for kernels that multiply f16 instead of tf32: whole floats (tf32-as-f16) or parts of floats
+// (f16x3). f16 and tf32 have 11 significant bits, and tensor cores multiply f16 twice as fast.
 //
-// They differ in range. From 2^-14 to 65504 a float rounds to the same number in both (ties aside); a smaller one is
-// off by at most 2^-25. Packing scales weights and checks them. Here producers check the inputs that they
-// load: if one is too large, or many neighbours of one channel are too small, they set the flag of their block. The
-// fallback kernel (tf32, tf32x3) recomputes the work tiles of flagged blocks (scheduler/fallback.cuh).
+// The formats differ in range. From 2^-14 to 65504 a float rounds to the same number in both (ties aside); as f16, a
+// smaller one is off by at most 2^-25. Packing scales weights and checks them. In this file producers check the inputs
+// that they load. They set their block's flag if an input is too large, or if many neighbours of one channel are too
+// small. The fallback kernel (tf32, tf32x3) recomputes the work tiles of flagged blocks (scheduler/fallback.cuh).
 //
-// A low part is 2^-11 of its float, so that f16x3 needs 2^12 more of range: each block scales inputs by the power of
-// two that puts the largest of a sample into [2^11, 2^12).
+// A low part is about 2^-11 of its float, so f16x3 needs a range that is 2^12 wider. Each block scales inputs by the
+// power of two that puts the largest input of a sample into [2^11, 2^12).
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Magnitudes in the order of unsigned numbers, with 0 as the largest.
+// Orders magnitudes as unsigned numbers; 0 comes last.
 __device__ inline unsigned order_of(float x) { return 2 * __float_as_uint(x) - 1; }
 inline constexpr unsigned order_of_zero = ~0U;
 template <class E>
@@ -26,7 +26,7 @@ inline constexpr float tiny_of = std::is_same_v<E, SplitF16> ? tiny_split : tiny
 template <class E>
 inline constexpr unsigned order_of_tiny = 2 * std::bit_cast<unsigned>(tiny_of<E>) - 1;  // order_of() it
 
-// Scales inputs of f16x3.
+// Scales inputs of f16x3; other inputs stay as they are.
 template <class E>
 __device__ void scale_inputs(E*, int) {}
 __device__ inline void scale_inputs(SplitF16* x, int count) {
@@ -35,8 +35,8 @@ __device__ inline void scale_inputs(SplitF16* x, int count) {
   for (int k = 0; k < count; ++k) x[k].value *= scale;
 }
 
-// Whether f16 suffices for some channels of a warp's pixels, `count` values in each lane. does(small, some): masks of
-// lanes with tiny values, and with values that are not 0. All threads of a warp call it.
+// Whether f16 suffices for `count` values in each lane of a warp. does(small, some) decides, by masks of the lanes that
+// have a tiny value and of those that have a value other than 0. All threads of a warp call it.
 template <class E, class Does>
 __device__ bool judge_lanes(const E* x, int count, const Does& does) {
   unsigned least = order_of_zero;
@@ -44,8 +44,8 @@ __device__ bool judge_lanes(const E* x, int count, const Does& does) {
   for (int k = 0; k < count; ++k) least = min(least, order_of(x[k].value));
   return does(__ballot_sync(~0U, least < order_of_tiny<E>), __ballot_sync(~0U, least != order_of_zero));
 }
-// The rule for lanes with the same channels. few: there are no other pixels. Otherwise one or two tiny values prove
-// nothing: among millions of normal numbers, some short group has two.
+// The rule for `lanes`, which have the same channels. few: the input has no other pixels. If it has, one or two tiny
+// values prove nothing: among millions of normally distributed numbers, some short group has two.
 __device__ inline bool does_for_lanes(unsigned small, unsigned some, unsigned lanes, bool few) {
   const int count = __popc(small & lanes);
   return (count <= 2 && !few) || !loses_digits(count, __popc(some & lanes));
@@ -74,7 +74,8 @@ requires(std::is_same_v<E, Tf32AsF16> || std::is_same_v<E, SplitF16>) struct Ran
   static constexpr bool guards = true;
   static constexpr int unit = 8;  // channels that are judged together
 
-  // Large values: add() takes what is stored as f16; end() checks the largest magnitude (amax) so far.
+  // Large values: add() takes operands as they are stored; end() checks the largest magnitude (amax) since the last
+  // end().
   __device__ void add(const uint4& x) {
     const unsigned pairs[] = {x.x, x.y, x.z, x.w};
 #pragma unroll
@@ -83,24 +84,24 @@ requires(std::is_same_v<E, Tf32AsF16> || std::is_same_v<E, SplitF16>) struct Ran
   __device__ void end(const ConvParams& p) {
     const unsigned sizes = greatest_ & 0x7fff7fff;
     if ((sizes & 0xffff) >= half_of_infinity || sizes >= half_of_infinity << 16) p.range_flags[blockIdx.x] = 1;
-    greatest_ = 0;  // not kept, to save registers
+    greatest_ = 0;  // so that it takes no register between calls
   }
-  // Small values, checked as floats before they are stored: whether a lane with a pixel has a tiny value or a 0.
+  // Small values: whether the lane has a pixel (`valid`) with a tiny value or a 0 among its `count` floats.
   __device__ static bool has_small(const E* x, int count, bool valid) {
     float least = tiny_of<E>;
 #pragma unroll
     for (int k = 0; k < count; ++k) least = fminf(least, fabsf(x[k].value));
     return valid && least < tiny_of<E>;
   }
-  // Whether some lane has; usually none. All threads of a warp call it.
+  // Whether has_small() holds in some lane, which is rare. All threads of a warp call it.
   __device__ static bool is_asked(bool small) { return __any_sync(~0U, small) != 0; }
-  // If so, the values are judged. Each lane has `count` channels of its own pixel, or zeros.
+  // Applies the rule, if is_asked(). Each lane has `count` channels of its own pixel, or zeros.
   __device__ static void judge_pixels(const ConvParams& p, const E* x, int count, bool few) {
 #pragma unroll
     for (int c = 0; c < count; c += unit)
       judge(p, x + c, [=](unsigned small, unsigned some) { return does_for_lanes(small, some, ~0U, few); });
   }
-  // The same; each lane has one unit of the 2, 4 or 8 of a pixel.
+  // Asks, and applies the rule. A pixel has 2, 4 or 8 units, and each lane has one of them.
   __device__ static void judge_units(const ConvParams& p, const E* x, int units, bool valid) {
     if (!is_asked(has_small(x, unit, valid))) return;
     judge(p, x, [=, &p](unsigned small, unsigned some) {
@@ -117,7 +118,7 @@ requires(std::is_same_v<E, Tf32AsF16> || std::is_same_v<E, SplitF16>) struct Ran
       return does;
     });
   }
-  // The same; each lane has one unit or none, of the first or the second half of channels.
+  // Applies the rule, if is_asked(). Each lane has one unit of the first or the second half of channels, or none.
   __device__ static void judge_halves(const ConvParams& p, const E* x, bool valid, bool second) {
     const unsigned lanes = __ballot_sync(~0U, valid && second), others = __ballot_sync(~0U, valid && !second);
     judge(p, x, [=, &p](unsigned small, unsigned some) {
@@ -133,11 +134,11 @@ requires(std::is_same_v<E, Tf32AsF16> || std::is_same_v<E, SplitF16>) struct Ran
   __device__ static void judge(const ConvParams& p, const E* x, const Does& does) {
     if (!judge_lanes(x, unit, does)) p.range_flags[blockIdx.x] = 1;
   }
-  unsigned greatest_ = 0;  // a pair of f16 magnitudes, sign bits undefined; NaN is ignored, as f16 has it too
+  unsigned greatest_ = 0;  // a pair of f16 magnitudes, sign bits undefined; NaN is ignored, as it stays NaN in f16
 };
 
-// Calls f(x, count, few) for each group of a sample: 32 neighbouring pixels of 8 channels, spread over the input. few:
-// there are no other pixels. All blocks see the same sample. All threads of a block call it.
+// Calls f(x, count, few) for each group of a sample. A group is 8 channels of 32 neighbouring pixels; groups are spread
+// over the input. few: the input has no other pixels. All blocks see the same sample. All threads of a block call it.
 template <class E, int warps, class F>
 __device__ void for_sample(const ConvParams& p, const F& f) {
   constexpr unsigned least_groups = 2 * warps, most_groups = 8 * warps;
@@ -177,8 +178,8 @@ __device__ void for_sample(const ConvParams& p, const F& f) {
 // Finds the scale of inputs from a sample; returns whether there is one. All threads of a block call it.
 template <int warps>
 __device__ bool find_input_scale(const ConvParams& p) {
-  auto* const greatest_of = reinterpret_cast<float*>(dynamic_shared());  // which nothing else uses yet
-  // Exponents. A scale below 2^-23 would make zeros of small normal numbers, which the guard must see.
+  auto* const greatest_of = reinterpret_cast<float*>(dynamic_shared());  // nothing else uses it yet
+  // Exponents. A scale below 2^-23 would turn small normal numbers into zeros, and the guard must see them.
   constexpr int goal = 11, least = -60, most = goal + 23;
   float greatest = 0;
   bool finite = true;
@@ -203,7 +204,8 @@ __device__ bool find_input_scale(const ConvParams& p) {
   return true;
 }
 
-// Checks a sample. If f16 fails there, it hardly suffices anywhere, and is not tried. All threads of a block call it.
+// Whether f16 suffices for a sample. If not, it hardly suffices anywhere, and is not tried. All threads of a block call
+// it.
 template <class E, int warps>
 __device__ bool does_for_sample(const ConvParams& p) {
   if constexpr (std::is_same_v<E, SplitF16>)
@@ -228,8 +230,8 @@ __device__ __noinline__ bool passes_range_guard(const ConvParams& p) {
   // The last block pads the flags with zeros to whole loads.
   if (block + 1 == grid && static_cast<int>(threadIdx.x) < flag_loads(grid) * 16 - grid)
     p.range_flags[grid + threadIdx.x] = 0;
-  if (does) __syncthreads();  // before other threads set it
-  wait_for_kernel_before();   // always: whoever waits for this kernel waits for the one before it too
+  if (does) __syncthreads();  // before other threads set the flag
+  wait_for_kernel_before();   // always: who waits for this kernel relies on the kernel before it, too
   if constexpr (std::is_same_v<E, SplitF16>)
     if (threadIdx.x == 0) split_scales().undo *= *p.weight_undo;  // read after the barriers' initialisation
   return does && !any_flag(p.weight_guard);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weight loader: all weights at once, or stage by stage, by bulk copies.
+// The weight loader. Bulk copies bring all weights at once (resident) or stage by stage (streamed).
 #pragma once
 
 #include "cuda/sm90/pipeline/shared_memory.cuh"
 
 namespace convt::core::cuda::sm90 {
 
-// Resident weights. One thread calls it.
+// Loads resident weights. One thread calls it.
 __device__ inline void load_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
   const int bytes = p.taps * p.chunks * tile_bytes;
   arrive_expecting(shared.weights_full(0), bytes);
   copy_bulk(shared.weights_address, p.weights, bytes, shared.weights_full(0));
 }
 
-// Streamed weights. One thread calls it.
+// Streams weights. One thread calls it.
 template <class Traits>
 __device__ void stream_weights(const ConvParams& p, const Shared& shared, int tile_bytes) {
   constexpr bool splits = Traits::splits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accumulator fragment: which positions and output channels the sums of a thread are.
+// The accumulator fragment: which positions and output channels a thread's sums belong to.
 #pragma once
 
 #include "cuda/chain/element.cuh"
@@ -15,7 +15,7 @@ __device__ int position_at(const ConvParams& p, int m_tile, int row, int a) {
   const int group = row / 8;
   return p.origin[m_tile][a] + (group >> shift) * p.group_step[a] + (a == 2 ? (row % 8 << shift) + (group & shift) : 0);
 }
-// The same of a run, which has at most 256 rows. After the positions of a line come rows that are no positions.
+// The position of a row of a run, which has at most 256 rows. The last rows of each line are no positions.
 struct RunRow {
   int h, w;
 
@@ -25,7 +25,7 @@ struct RunRow {
   }
 };
 
-// Each thread has two rows of a row tile, n / 4 columns of each; four neighbouring threads have all columns of a row.
+// A thread has two rows of a row tile and n / 4 columns of each; four neighbouring threads have all columns of a row.
 template <int n>
 struct Fragment {
   __device__ static int row(int half, unsigned thread = threadIdx.x) {
@@ -34,7 +34,7 @@ struct Fragment {
   __device__ static int column(int pair, unsigned thread = threadIdx.x) { return pair * 8 + thread % 4 * 2; }
 };
 
-// The output of a row in a phase; its image is -1 if there is none.
+// The output of a row in a phase; its image is -1 outside the output.
 __device__ inline Pixel pixel_at(const ConvParams& p, const WorkTile& work, int phase, int m_tile, int row) {
   int out[3];
   bool inside = true;
@@ -47,8 +47,8 @@ __device__ inline Pixel pixel_at(const ConvParams& p, const WorkTile& work, int 
   return {inside ? work.image : -1, out[0], out[1], out[2]};
 }
 
-// The fragment with swapped operands. A thread has two output channels, and of each two neighbouring positions of every
-// group of 8: [group][channel][position].
+// The fragment with swapped operands: [group of 8 positions][channel][position]. A thread has two output channels, and
+// two neighbouring positions of every group.
 struct SwappedFragment {
   static constexpr int groups = swapped_positions / 8, each = 4;
   __device__ static int channel(int half) {

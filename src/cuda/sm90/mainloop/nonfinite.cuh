@@ -84,7 +84,8 @@ __device__ void accumulate_nonfinite(const ConvParams& p, const WorkTile& work, 
   for (int i = 0; i < m_tiles * Layout::count; ++i) sums[i / Layout::count][i % Layout::count] = in_memory[i];
 }
 
-// In its place in kernels with a range guard, which never call it; ptxas must not know.
+// Replaces add_nonfinite() in kernels with a range guard. They never call it, but ptxas must not know that: see
+// has_nonfinite_weights().
 __device__ __noinline__ inline void add_nothing(int count, float* sums) {
 #pragma unroll 1
   for (int i = 0; i < count; ++i) sums[i] = 0;

@@ -16,7 +16,7 @@ __device__ void clear(float (&sums)[m_tiles][n / 2]) {
     for (float& x : m_tile) x = 0;
 }
 
-// Releases chunks that were loaded for tensor cores.
+// Releases the halo chunks of a phase whose products tensor cores do not compute.
 __device__ inline void skip_chunks(const ConvParams& p, const Shared& shared, PipelineState& halo_stage) {
   for (int chunk = 0; chunk < p.chunks; ++chunk, halo_stage.advance()) {
     wait_converged(shared.halo_full(halo_stage.index), halo_stage.phase);
@@ -28,8 +28,8 @@ __device__ inline void skip_chunks(const ConvParams& p, const Shared& shared, Pi
 template <class Traits>
 using PlainInput = std::conditional_t<Traits::split, SplitTf32, typename Traits::Element>;
 
-// Split operands of Inf, and of finite numbers that tf32 rounds to Inf, give NaN. So a warp that finds NaN among its
-// sums computes them again by plain multiply-adds.
+// Inf, and finite numbers that tf32 rounds to Inf, give NaN as split operands. So a warp that finds NaN among its sums
+// computes them again by plain multiply-adds.
 template <class Traits, int joint>
 __device__ void mend_split_sums(const ConvParams& p, const Memory& memory, int number, int count,
                                 float (&sums)[joint][Traits::m_tiles][Traits::across / 2]) {
@@ -48,7 +48,7 @@ __device__ void mend_split_sums(const ConvParams& p, const Memory& memory, int n
   }
 }
 
-// The sums of `count` neighbouring phases along w; `number` is the index of the first.
+// The sums of `count` neighbouring phases along w in the general variant; `number` is the index of the first.
 template <class Traits, int joint>
 __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int number, int count,
                                const int (&offset)[Traits::m_tiles], ConsumerStates& states, HeldStages& held,
@@ -62,7 +62,7 @@ __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int nu
       if constexpr (Traits::guarded) {
         accumulate_nothing(sums[j]);
       } else {
-        const WorkTile work = *memory.work();  // a copy: else its address takes a register for a rare call
+        const WorkTile work = *memory.work();  // a copy: its address would take a register for a rare call
         const int own = number + (j < count ? j : 0), phase = p.phases[own].bits;
         accumulate_nonfinite<PlainInput<Traits>, n, 1, Layout, m_tiles>(
             p, work, own, phase_along(phase, 0), phase_along(phase, 1), phase_along(phase, 2), sums[j]);
@@ -88,7 +88,7 @@ __device__ void sum_phases_any(const ConvParams& p, const Memory& memory, int nu
   }
   multiply_wait<0>();
 }
-// The same by ConvParams::variant, or the general one.
+// The sums of `count` neighbouring phases along w, in the variant that ConvParams chose.
 template <class Traits, int joint>
 __device__ void sum_phases(const ConvParams& p, const Memory& memory, int variant, int number, int count,
                            const int (&offset)[Traits::m_tiles], ConsumerStates& states,

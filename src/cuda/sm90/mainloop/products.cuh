@@ -7,7 +7,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Issues the products of `count` taps as one group, without inner loops, whose ends would close the group.
+// Issues the products of `count` taps as one group. All loops are unrolled: the end of a loop would close the group.
 // tap_walk.take(): the taps' offsets; offset: of each row tile, in units of 16 bytes; add: 0 if the first product
 // overwrites the sums.
 template <class Traits, int steps, int count, class Taps, int m_tiles = Traits::m_tiles>
@@ -34,8 +34,8 @@ __device__ void multiply_taps(const ConvParams& p, const Operand& inputs, const 
   multiply_commit();
 }
 
-// The products of one chunk of channels, from this stage; they are in flight on return. Taps are processed in runs that
-// one stage of weights covers; waits and releases come at the end of a run.
+// The products of one chunk of channels, from its halo stage; they are in flight on return. Taps are processed in runs
+// that one stage of weights covers; waits and releases come at the end of a run.
 template <class Traits, int steps, int m_tiles = Traits::m_tiles>
 __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const Phase& c, const int (&offset)[m_tiles],
                                int halo_stage, ConsumerStates& states, HeldStages& held,
@@ -60,7 +60,7 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
         multiply_taps<Traits, steps, count>(p, inputs, weights, offset, walk, held.weight_tile, held.add, sums);
       held.add = 1;
     };
-    // Each run of split taps ends with a wait for all products. Longer ones take more registers.
+    // multiply_split_taps() ends with a wait for all products, so it takes 8 or 4 taps at once where registers suffice.
     if constexpr (Traits::split && Traits::joint == 1 && Traits::columns <= 32) {
 #pragma unroll 1
       for (; run >= 8; run -= 8) multiply_some.template operator()<8>();
@@ -80,7 +80,7 @@ __device__ void multiply_chunk(const ConvParams& p, const Shared& shared, const 
   }
 }
 
-// f.operator()<steps>(), of 1 to 4 matrix instructions along a row; of split operands, 1 or 2 along each part.
+// Calls f.operator()<steps>(). steps: matrix instructions along a row, 1 to 4; of split operands along a part, 1 or 2.
 template <bool split, class F>
 __device__ void with_steps(int steps, F&& f) {
   if constexpr (split) {
@@ -119,8 +119,8 @@ __device__ void accumulate(const ConvParams& p, const Shared& shared, const Phas
   if (p.resident) states.halo = first;
 }
 
-// The same of joint phases, chunk by chunk, as each chunk is loaded once for all of them. Some phase has taps. The
-// weights of each phase and chunk begin with a new stage.
+// The products of joint phases, chunk by chunk, as each chunk is loaded once for all of them. At least one phase has
+// taps. The weights of each phase and chunk begin with a new stage.
 template <class Traits, int joint, int m_tiles = Traits::m_tiles>
 __device__ void accumulate_joint(const ConvParams& p, const Shared& shared, int number, int count,
                                  const int (&offset)[m_tiles], ConsumerStates& states, HeldStages& held,
@@ -144,10 +144,10 @@ __device__ void accumulate_joint(const ConvParams& p, const Shared& shared, int 
   if (!p.resident) states.halo = halo_stage;
 }
 
-// Weights in specialised variants: streamed; streamed in whole stages, which hold pairs of taps; resident.
+// Weights in specialised variants. streamed_whole: streamed, in whole stages that hold pairs of taps.
 enum class WeightResidency : int { streamed, streamed_whole, resident };
 
-// The specialised variant: the host has answered its questions. steps: matrix instructions along a row.
+// The products of one phase in a specialised variant (MainloopVariant). steps: matrix instructions along a row.
 template <class Traits, int steps, WeightResidency residency, int m_tiles = Traits::m_tiles>
 __device__ void accumulate_specialised(const ConvParams& p, const Shared& shared, const Phase& c,
                                        const int (&offset)[m_tiles], ConsumerStates& states, HeldStages& held,
@@ -163,7 +163,7 @@ __device__ void accumulate_specialised(const ConvParams& p, const Shared& shared
     for (; pairs > 0; --pairs)
       multiply_taps<Traits, steps, 2>(p, inputs, weights, offset, listed, held.weight_tile, 1, sums);
   };
-  // The first product overwrites. As this is known here, no zeros are made for it.
+  // The first product overwrites the sums, which the compiler knows here, so it makes no zeros.
   const auto multiply_first = [&](int taps) {
     if (!whole && taps % 2 != 0)
       multiply_taps<Traits, steps, 1>(p, inputs, weights, offset, listed, held.weight_tile, 0, sums);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Split operands: float32's products from those of tf32 or f16.
+// Split operands: products of floats, made of products of tf32 or f16.
 //
-// A float is the sum of two parts, high and low. x * w is high * high and the two products of a high and a low
-// part; low * low is below float32's last digit. Matrix instructions truncate their sums. So only a few products are
-// summed at a time, the small ones first, and ordinary additions, which round, add these to the sums. While one set of
-// few sums is added, the tensor cores work on the other.
+// A float is the sum of two parts, high and low. x * w becomes three products: high * high, high * low and low * high;
+// low * low is below float32's last digit. Matrix instructions truncate their sums. So they sum only a few products at
+// a time, the small ones first. Ordinary additions, which round, add these "few sums" to the sums. While one set of few
+// sums is added, the tensor cores work on the other.
 #pragma once
 
 #include "cuda/sm90/loader/element.cuh"
@@ -14,7 +14,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Undefined sums: they are overwritten, or not used.
+// Leaves sums undefined, as they are overwritten or not used.
 template <int m_tiles, int count>
 __device__ void leave_undefined(float (&sums)[m_tiles][count]) {
 #pragma unroll
@@ -23,7 +23,7 @@ __device__ void leave_undefined(float (&sums)[m_tiles][count]) {
     for (float& x : m_tile) leave_undefined(x);
 }
 
-// Sums that products overwrite; those of split operands are added to.
+// Sums before the first product, which overwrites them. Products of split operands are added, so their sums begin at 0.
 template <bool split, int m_tiles, int count>
 __device__ void begin_sums(float (&sums)[m_tiles][count]) {
   if constexpr (split) {
@@ -36,7 +36,8 @@ __device__ void begin_sums(float (&sums)[m_tiles][count]) {
   }
 }
 
-// Adds what was summed by matrix instructions that have ended. Parts of f16 are of scaled inputs and weights.
+// Adds few sums, which matrix instructions have completed, to the sums. Parts of f16 are scaled; this undoes the
+// scales.
 template <class Input, int count>
 __device__ void add_few(float (&few)[count], float (&sums)[count]) {
   float undo = 1;
@@ -48,9 +49,8 @@ __device__ void add_few(float (&few)[count], float (&sums)[count]) {
   }
 }
 
-// The products of `count` taps, complete on return: nothing is in flight around a loop, where the compiler could not
-// tell which sums are. They come in groups of one or two taps and one row tile. Two sets of few sums take turns, if
-// there are registers for them.
+// The products of `count` taps, in groups of one or two taps and one row tile. They are complete on return: in a loop
+// the compiler could not tell which few sums are in flight. Two sets of few sums take turns, if registers suffice.
 template <class Traits, int steps, int count, class Taps, int m_tiles = Traits::m_tiles>
 __device__ void multiply_split_taps(const ConvParams& p, const Operand& inputs, const Operand& weights,
                                     const int (&offset)[m_tiles], Taps& taps, int& tile,

@@ -24,7 +24,7 @@ struct Shared {
   __device__ std::uint32_t staged_empty(int part = 0) const { return staged_full(most_staged + part); }
 };
 
-// A stage of a ring, and the phase of its barrier.
+// A role's position in a ring: the index of a stage, and the phase of its barrier.
 struct PipelineState {
   int size, index = 0, phase = 0;
   __device__ void advance() {
@@ -40,8 +40,8 @@ __device__ inline PipelineState uniform(const PipelineState& ring) {
   return {ring.size, uniform(ring.index), uniform(ring.phase)};
 }
 
-// Called by a producer after its stores to a stage. Every lane arrives: racecheck does not see a warp barrier that the
-// compiler removes.
+// Called by a producer after its stores to a stage. Every lane arrives: if one lane arrived after a warp barrier, the
+// compiler could remove that barrier, and racecheck would report a hazard.
 __device__ inline void producer_commit(const Shared& shared, int halo_stage) {
   fence_async();
   arrive(shared.halo_full(halo_stage));
@@ -70,7 +70,7 @@ struct ConsumerStates {
   PipelineState halo, weights;
 };
 
-// The stages that a warpgroup holds while products are in flight.
+// The stages that a warpgroup holds while products in flight read them.
 struct HeldStages {
   int weight_tile = 0;        // descriptor start of the next weight tile
   int tiles_left = 0;         // weight tiles left in the current stage

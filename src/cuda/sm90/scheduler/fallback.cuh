@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work tiles that the fallback kernel (tf32, tf32x3) recomputes: those of blocks whose inputs were beyond f16's
-// range, mostly none.
+// Selects the work tiles that the fallback kernel (tf32, tf32x3) recomputes: those of blocks of the first kernel whose
+// inputs were beyond f16's range. Mostly there are none.
 //
-// The two kernels have different tiles. Each block marks the work tiles of this launch that overlap tiles of flagged
-// blocks, in shared memory that nothing else uses yet, and lists its own among them.
+// The two kernels have different tiles. Each block of the fallback kernel marks the work tiles of its own launch that
+// overlap tiles of flagged blocks, in shared memory that nothing else uses yet. Then it lists its share of them.
 #pragma once
 
 #include "cuda/sm90/config/config.hpp"
@@ -26,7 +26,7 @@ __device__ inline int number_of(const TileAssignment& assignment, int block, int
   return assignment.whole_work_tiles + first / assignment.tile_partials + round - assignment.whole_each;
 }
 
-// The number of its rounds, or more.
+// An upper bound of a block's rounds.
 __device__ inline int rounds_of(const TileAssignment& assignment, int block) {
   if (assignment.planes > 0) return assignment.work_tiles / assignment.grid + 2;
   if (assignment.rotates) return assignment.whole_each + 1;
@@ -65,12 +65,12 @@ __device__ inline void mark_work_tiles(const ConvParams& p, int number, unsigned
 
 // A block's slice of the listed work tiles.
 struct ListSlice {
-  int rounds = 0, whole = 0;            // one of each round, of so many in all
-  int first = 0, work_tiles = 0;        // of those after them, neighbours
-  int first_partial = 0, partials = 0;  // where work tiles are split
+  int rounds = 0, whole = 0;            // full rounds, with one tile for each block; work tiles in all of these
+  int first = 0, work_tiles = 0;        // the block's neighbouring work tiles after those
+  int first_partial = 0, partials = 0;  // if work tiles are split
 
-  // Where tiles slide, as kernel/sliding.cuh deals them out; where work tiles are split, partial tiles as Partials has
-  // them; else in rounds.
+  // Deals out sliding tiles as scheduler/sliding_planes.cuh does, split work tiles as Partials does, and others in
+  // rounds.
   template <class Traits>
   __device__ static ListSlice of(const ConvParams& p, int all) {
     const int block = blockIdx.x, grid = gridDim.x;
@@ -98,7 +98,7 @@ struct ListSlice {
     }
     return slice;
   }
-  // The round of a work tile; -1: it is another block's.
+  // The round of a work tile; -1 if it belongs to another block.
   __device__ int round_of(int work) const {
     const int block = blockIdx.x, grid = gridDim.x;
     if (work < whole) return work % grid == block ? work / grid : -1;
@@ -107,7 +107,7 @@ struct ListSlice {
   }
 };
 
-// Lists a block's work tiles of those that are marked; returns how many it has. By all threads of a block.
+// Lists a block's share of the marked work tiles; returns how many there are. All threads of a block call it.
 template <class Traits>
 __device__ int list_work_tiles(const ConvParams& p, const unsigned* marks, int* counts) {
   constexpr int threads = Traits::roles.threads();
@@ -138,7 +138,7 @@ __device__ int list_work_tiles(const ConvParams& p, const unsigned* marks, int* 
   return work_tiles;
 }
 
-// Whether the block has something to do. By all threads of a block; shared memory is its own.
+// Whether the block has work tiles to recompute. All threads of a block call it; it overwrites dynamic shared memory.
 template <class Traits>
 __device__ __noinline__ bool must_recompute(const ConvParams& p) {
   constexpr int threads = Traits::roles.threads();
@@ -165,9 +165,9 @@ __device__ __noinline__ bool must_recompute(const ConvParams& p) {
     __syncthreads();
     const int work_tiles = list_work_tiles<Traits>(p, marks, reinterpret_cast<int*>(marks + words));
     __syncthreads();
-    whole = list[0] == p.work_tiles;  // dealt out as ever then
+    whole = list[0] == p.work_tiles;  // then no list is needed
     if (!whole && work_tiles == 0) return false;
-    __syncthreads();  // before it is written
+    __syncthreads();  // before list[0] is written
   }
   if (whole && threadIdx.x == 0) list[0] = -1;
   __syncthreads();

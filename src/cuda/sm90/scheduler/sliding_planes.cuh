@@ -13,7 +13,7 @@ struct PlaneRange {
   __device__ WorkTile work(const ConvParams& p) const { return work_tile_at(p, tile, round); }
 };
 
-// Tiles that do not fill a round are split by planes, evenly over all blocks. Where the part of a block begins:
+// Where a block's part begins. Tiles that do not fill a round are split by planes, evenly over all blocks.
 struct PlaneOfTile {
   int tile, plane;
 
@@ -23,8 +23,8 @@ struct PlaneOfTile {
     plane = uniform(static_cast<int>(at % p.axis[0].size));
   }
 };
-// Calls f(range) for whole tiles first, neighbours at the same time, as they share inputs; then for the block's part of
-// the rest.
+// Calls f(range) for the block's whole tiles, then for its part of the tiles that are left. Blocks take neighbouring
+// whole tiles at the same time, as these share inputs.
 template <class Traits, class F>
 __device__ void for_each_plane_range(const ConvParams& p, F&& f) {
 #pragma unroll 1

@@ -32,7 +32,7 @@ __device__ inline WorkTile work_tile_at(const ConvParams& p, int number, int rou
   return work;
 }
 
-// A fallback kernel's list of the work tiles of this block (scheduler/fallback.cuh), if it recomputes some only.
+// This block's list of work tiles, if a fallback kernel recomputes only some (scheduler/fallback.cuh).
 __device__ inline const int* block_list(const ConvParams& p) {
   int block = blockIdx.x;
   opaque(block);  // recomputed, to save registers
@@ -53,7 +53,7 @@ template <class Traits>
 __device__ WorkTile first_work_tile(const ConvParams& p) {
   return work_tile_at(p, is_listed<Traits>(p) ? listed_number(p, 0) : static_cast<int>(blockIdx.x));
 }
-// Its next one. Additions only, except with a list.
+// Advances to the block's next work tile, by additions unless there is a list.
 template <class Traits>
 __device__ void advance_work(const ConvParams& p, WorkTile& work) {
   ++work.round;
@@ -74,7 +74,7 @@ __device__ void advance_work(const ConvParams& p, WorkTile& work) {
   }
   work.image += p.work_steps[wraps][over].image + carry;
 }
-// Of a block, where they are not cut; at least one.
+// The number of a block's work tiles, if none is split; at least one.
 template <class Traits>
 __device__ int work_tile_count(const ConvParams& p) {
   if (is_listed<Traits>(p)) return listed_count(p);
@@ -83,9 +83,9 @@ __device__ int work_tile_count(const ConvParams& p) {
   return p.whole_each + (last < p.work_tiles - p.whole_work_tiles ? 1 : 0);
 }
 
-// Split work tiles. Blocks take whole tiles in rounds, neighbours at the same time, as they share inputs. The tiles
-// that are left are split into partial tiles by phases; every block has the same number of these, or one more, so that
-// all end together. A block's part of a work tile:
+// A block's part of a work tile, if work tiles may be split. Blocks take whole tiles in rounds, neighbours at the same
+// time, as these share inputs. The tiles that are left are split by phases into partial tiles. Every block has the same
+// number of partial tiles, or one more, so that all end together.
 struct alignas(16) PartialTile {
   int number;      // of the work tile
   int first, end;  // its phases
@@ -107,7 +107,7 @@ struct Partials {
     return count == 0 ? 0 : (first % p.tile_partials + count + p.tile_partials - 1) / p.tile_partials;
   }
 };
-// Takes `left` partial tiles, or as many as the work tile has from its first phase on.
+// Takes the partial tiles that the block still has, as far as the work tile has phases.
 __device__ inline void take_partials(const ConvParams& p, PartialTile& partial) {
   partial.end = min(partial.first + partial.left * p.partial_phases, p.phase_count);
 }
@@ -156,7 +156,7 @@ __device__ void advance_partial(const ConvParams& p, WorkTile& work, PartialTile
   partial.more = more;
 }
 
-// An work tile's first output, in elements.
+// The offset of a work tile's first output, in elements.
 __device__ inline std::int64_t result_of(const ConvParams& p, const WorkTile& work) {
   std::int64_t result = work.image * p.to.step.n + work.band * p.results.band;
 #pragma unroll
@@ -174,8 +174,8 @@ __device__ inline bool has_taps(const ConvParams& p, int number, int phases) {
   for (; phases > 0; --phases) taps += p.phases[number++].taps;
   return taps > 0;
 }
-// How often an work tile's box is filled: once, or, where its chunks do not all stay, for all phases that are summed
-// together.
+// How often a work tile's box is loaded: once if its chunks are resident, else once for each group of phases that are
+// summed together and have taps.
 template <int joint>
 __device__ int fills_of(const ConvParams& p, int first, int end) {
   if (p.resident) return 1;

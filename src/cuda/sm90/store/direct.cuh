@@ -7,8 +7,8 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Makes the writer of a phase's sums. distance: from the first phase's outputs to this one's. Both are references, read
-// when they are used. programmed: they are a register program's, which may have reduced the channels.
+// Makes the writer of a phase's results. distance: from the first phase's outputs to this one's. `phase` and `distance`
+// are references, which are read when they are used. programmed: a register program may have reduced the channels.
 template <int n, int joint, int m_tiles, bool apart = false, bool programmed = false>
 struct Results {
   const ConvParams& p;

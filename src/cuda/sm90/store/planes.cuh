@@ -9,7 +9,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Stages the sums of one plane, 8 columns at a time; results of 16 bits by whole matrices of 8x8.
+// Stages the results of one plane, 8 columns at a time. 16-bit results are stored as 8x8 matrices.
 template <class To, int n, int m_tiles>
 class PlaneStager {
   static constexpr bool in_blocks = sizeof(To) == 2;
@@ -51,17 +51,17 @@ class PlaneStager {
   To* to_;
 };
 
-// The rows that a writer thread stores of every plane of a tile, one in each of a few groups of a warp. Computed once
-// for a tile.
+// The rows that a writer thread stores of every plane of a tile. They are warp_threads apart, and found once for a
+// tile.
 template <class To, int count>
 struct RowsOfPlanes {
   static constexpr int at_once = 4;  // channels; divides the columns
 
   To* to[count];  // of the first channel
   bool inside[count];
-  int first;  // row; the next ones are warp_threads apart
+  int first;  // the first row
 
-  // plane: the first one.
+  // plane: the first plane.
   __device__ RowsOfPlanes(const ConvParams& p, const WorkTile& work, int plane) {
     const int top = work.tile[1] * p.axis[1].tile, left = work.tile[2] * p.axis[2].tile;
     const int height = min(p.axis[1].tile, p.axis[1].size - top), width = min(p.axis[2].tile, p.axis[2].size - left);
@@ -79,7 +79,7 @@ struct RowsOfPlanes {
     }
   }
 
-  // Stores one plane, and advances to the next.
+  // Stores one plane and advances to the next.
   __device__ void write(const ConvParams& p, const To* staged, int pitch) {
     To* at[count];
 #pragma unroll

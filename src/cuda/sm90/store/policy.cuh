@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a store policy provides. Traits are the kernel's (kernel/traits.cuh).
 //
-//   find_offsets<Traits>(p, memory)                 called once by all consumers: finds where a thread's outputs go
-//   has_spare_register                              whether its kernels have one for the main loop's variant
-//   Results<Traits>                                 makes the writer that epilogues put 8 columns at a time to
+//   find_offsets<Traits>(p, memory)                 all consumers call it once: finds where a thread's outputs go
+//   has_spare_register                              whether its kernels have a register for the main loop's variant
+//   Results<Traits>                                 makes the writer to which epilogues pass 8 columns at a time
 //
-// Policies whose consumers do not store themselves have no writers. A new store is a file with such a policy and its
-// StoreOf<>, an enumerator of Store, and a line of config/configs.def for each combination that uses it.
+// A policy whose consumers do not store has no Results. docs/hopper.md lists the steps of adding a store.
 #pragma once
 
 #include "cuda/sm90/config/config.hpp"

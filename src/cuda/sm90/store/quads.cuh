@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store of quads: four neighbouring outputs at a time, of two positions and two phases
-// (loader/duplicated_halo.cuh).
+// The store of quads. With a duplicated halo (loader/duplicated_halo.cuh) a thread has four neighbouring outputs, of
+// two positions and two phases, and stores them at once.
 #pragma once
 
 #include "cuda/sm90/store/policy.cuh"
@@ -8,7 +8,7 @@
 
 namespace convt::core::cuda::sm90 {
 
-// Whether a thread's outputs are valid: all of them are, or none.
+// Whether a thread's outputs are valid. All of them are, or none.
 template <int n>
 __device__ bool is_quad_valid(const ConvParams& p, const Memory& memory, int phase) {
   if (p.missing != 0) return true;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store of rows: for two phases along w, if rows of the output do not consist of whole sectors of 32 bytes.
+// The store of rows, for two phases along w whose output rows do not consist of whole sectors of 32 bytes.
 //
-// A sector that is written in parts costs as much as several whole ones, and direct stores of 8 neighbouring positions
-// would leave two partial sectors every 16 outputs. Here all consumers of a block put 8 columns of their positions
-// together in shared memory, [column][line of the tile][output], and then store along lines: every thread has one
+// A sector that is written in parts costs as much as several whole ones. Direct stores of 8 neighbouring positions
+// would leave two partial sectors every 16 outputs. So all consumers of a block put 8 columns of their positions
+// together in shared memory: [column][line of the tile][output]. Then they store along lines: every thread has one
 // output of the two phases, in all columns. Outputs along w must be neighbours in memory and have the input's dtype;
-// otherwise the host chooses another tile. Stores are plain, as an evict-first policy was no faster for partial
-// sectors.
+// otherwise the host chooses another tile. Stores are plain: an evict-first policy was no faster for partial sectors.
 #pragma once
 
 #include "cuda/sm90/store/policy.cuh"
@@ -15,10 +14,10 @@
 
 namespace convt::core::cuda::sm90 {
 
-// A thread's offsets, the same for every tile, in shared memory.
+// A thread's offsets. They hold for every tile and are in shared memory.
 struct RowOffset {
   std::int64_t to;  // from the tile's first output to the one that it stores, in elements
-  int at;           // the same along each axis, in outputs, for the first phases of d and h: 10 bits each
+  int at;           // that distance along each axis, in outputs, for the first phases of d and h: 10 bits each
   int staged;       // offsets of its two rows in a staged column, for the first phase along w: 16 bits each
 };
 static_assert(sizeof(RowOffset) == 2 * sizeof(std::int64_t));
@@ -53,7 +52,7 @@ class RowWriter {
         channels_(uniform(p.out_channels - memory.work()->band * n)),
         valid_(is_valid(p, memory, phase)) {
     to_ = static_cast<E*>(p.to.data) + (row_offset(memory).to + memory.work()->result + distance);
-    meet();  // the buffer may still be read: an odd number of rounds ends with the one that begins here
+    meet();  // after an odd number of rounds, the previous writer's last round may still read the first buffer
   }
 
   // See Writer.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Staging: consumers put results into shared memory, [channel][position], and continue. A warpgroup of writers stores
-// them in long runs along the output's rows. A consumer's own stores would have 8 neighbours, and it would wait for
+// them in long runs along the output's rows. A consumer's own stores would cover 8 neighbours, and it would wait for
 // them.
 #pragma once
 
@@ -15,11 +15,11 @@ __device__ E* staged_in(unsigned char* memory) {
   return reinterpret_cast<E*>(memory + scale_bias_bytes(columns));
 }
 
-// All threads of a consumer warp call it before they stage results,
+// All threads of a consumer warp call it before they stage results.
 __device__ inline void staging_acquire(const Shared& shared, int parity) {
   wait_converged(shared.staged_empty(), parity ^ 1);
 }
-// and after it. Every lane arrives, as in producer_commit().
+// All threads of a consumer warp call it after they staged results. Every lane arrives, as in producer_commit().
 __device__ inline void staging_commit(const Shared& shared, int& parity) {
   arrive(shared.staged_full());
   parity ^= 1;

@@ -7,14 +7,15 @@
 
 namespace convt::core::cuda::sm90 {
 
-// The parts of every channel that a writer thread stores: `per` neighbours along w, in the order of the output's rows,
-// so that a warp writes as much of a row at once as the tile has. A few at a time, to save registers.
+// The parts of every channel that a writer thread stores. A part is `per` neighbours along w; parts are in the order of
+// the output's rows, so that a warp writes as much of a row at once as the tile has. A thread has the addresses of a
+// few parts at a time, to save registers.
 template <int per>
 struct SwappedParts {
   static constexpr int all = 2 * swapped_positions / (warp_threads * per), few = 4;
-  // The same for every tile, one byte each: the index along each axis, and the offset in a channel's staged line.
+  // A part's index along each axis, and its offset in a channel's staged line: one byte each, valid for every tile.
   int at[all];
-  // Of the current few: the offset from the tile's first output, in elements, and whether it is inside.
+  // The current few parts: the offset from the tile's first output, in elements, and whether the part is inside.
   std::uint32_t to[few];
   bool inside[few];
 
@@ -22,7 +23,7 @@ struct SwappedParts {
 #pragma unroll
     for (int k = 0; k < all; ++k) {
       int rest = (k * warp_threads + static_cast<int>(threadIdx.x) % warp_threads) * per, own[3];
-      // A run has fewer positions than rows: the others are past its only plane.
+      // A run has fewer positions than rows. The other rows lie past its only plane.
 #pragma unroll
       for (int a = 2; a >= 0; --a) {
         own[a] = a == 0 ? rest : rest % p.axis[a].tile;

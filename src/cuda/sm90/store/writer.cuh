@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writers of sums. Addresses are computed once for all tiles; a tile and a phase add their offsets, and a column takes
-// one instruction. Rows outside the output take a predicate each and no comparison.
+// The writer of direct stores. Offsets are computed once for all tiles; a tile and a phase add theirs, and a column
+// takes one instruction. Each row has a predicate for whether it is inside the output.
 #pragma once
 
 #include "cuda/sm90/mainloop/fragment.cuh"
@@ -41,13 +41,13 @@ __device__ Pair<E> pair_of(float x, float y) {
     return pair_bits<E>(x, y);
 }
 
-// Which phases of a thread's two rows are outside the output: 4 bits for each axis, 16 for each row. They hold 8 less
-// the number of valid phases, so that adding a phase's numbers sets the highest bit if it is outside.
+// Which phases of a thread's two rows are outside the output: 4 bits for each axis, 16 for each row. The 4 bits hold 8
+// less the number of valid phases: adding a phase's number sets their highest bit if the phase is outside.
 struct Missing {
   static constexpr int outside = 0x0888, row_bits = 16;
   int of;
 
-  // Of row tile b of a warpgroup. Recomputed for each phase, to save registers.
+  // b: a row tile of the warpgroup. Recomputed for each phase, to save registers.
   __device__ Missing(const ConvParams& p, const Memory& memory, int b, int m_tiles) : of(p.missing) {
     if (of != 0) return;
     const int thread = memory.consumer();
@@ -65,9 +65,9 @@ struct Missing {
   }
 };
 
-// Finds the offset of a thread's rows from the tile's first output, in the first phase and at its first column; for
-// each row tile, the first of its two rows. For stores of vectors: of its warp's first row and column. Computed once
-// for all tiles, in elements, and kept in shared memory, to save registers.
+// Finds the offset of a thread's outputs from the tile's first output, in elements: for each row tile, of its first row
+// and first column in the first phase; for stores of vectors, of its warp's. Called once for all tiles; offsets are
+// kept in shared memory, to save registers.
 template <int n, int m_tiles, bool vectors, bool duplicated = false>
 __device__ void find_output_offsets(const ConvParams& p, const Memory& memory) {
   const int thread = memory.consumer();
@@ -75,7 +75,7 @@ __device__ void find_output_offsets(const ConvParams& p, const Memory& memory) {
   constexpr int apart = duplicated ? 2 : 1;  // neighbouring threads' positions
   std::int64_t first = static_cast<std::int64_t>(row / 8 / apart) * p.results.group;
   if (vectors && p.vectors) {
-    *memory.warp_output_offset() = first + p.results.m_tile[group];  // by all lanes alike
+    *memory.warp_output_offset() = first + p.results.m_tile[group];  // all lanes write the same value
     return;
   }
   first += column * p.to.step.c + row % 8 * apart * p.results.position;
@@ -109,7 +109,7 @@ class Writer {
 
   __device__ int channels() const { return channels_; }
   // Calls f(put), where put(i, x) stores the columns from 8*i on: x[phase][row tile][row and column]. f is instantiated
-  // twice: columns mostly come in whole groups of 8, and joint phases are mostly stored as one; such stores are short.
+  // twice. The first instance has little code: it stores whole groups of 8 columns, and joint phases as one.
   template <class F>
   __device__ void with_put(F&& f) const {
     if (joint == 2 ? paired_ : channels_ % 8 == 0)
@@ -143,7 +143,7 @@ class Writer {
   template <class Put>
   __device__ void write(int i, bool ragged, const Put& put_one) const {
     int channels = channels_, thread = threadIdx.x;
-    if (ragged) {  // or what each group of columns takes of them is kept from phase to phase
+    if (ragged) {  // recomputed: else the compiler keeps predicates of all columns from phase to phase
       opaque(channels);
       opaque(thread);
     }
