@@ -96,11 +96,34 @@ TEST(Recording, LeavesLongAndUnevenCallsAlone) {
                             }),
             nullptr);
   EXPECT_EQ(Recording::make(Numbers(most_addresses + 1, 16), [](Addresses) {}), nullptr);
+  EXPECT_EQ(Recording::make(at,
+                            [](Addresses a) {
+                              submit_params({a[0] + (std::uintptr_t{1} << 45), 0, 0, 0, 0});
+                            }),
+            nullptr);
   // A call that fails leaves nothing behind.
   EXPECT_THROW(Recording::make(at, [](Addresses) { throw 1; }), int);
   enqueued.clear();
   submit_params({});
   EXPECT_EQ(enqueued.size(), 1U);
+}
+
+// Padding is not initialised: it may hold a part of an address that was there before.
+TEST(Recording, TakesNoNumberBesidePaddingForAnAddress) {
+  for (const int bytes : {1, 2, 4, 6}) {
+    const auto run = [&](Addresses a) {
+      const std::uint64_t own = (std::uint64_t{1} << 8 * bytes) - 1;
+      submit_params({a[1], 0, (a[0] & ~own) | 7, 0, 0});
+    };
+    enqueued.clear();
+    const Numbers at{0x1004, 0x2000};
+    const auto recording = Recording::make(at, run);
+    ASSERT_NE(recording, nullptr);
+    recording->enqueue(at, nullptr);
+    ASSERT_EQ(enqueued.size(), 1U);
+    EXPECT_EQ(enqueued[0].first, 0x2000U);
+    EXPECT_EQ(enqueued[0].number & 0xff, 7U) << bytes;
+  }
 }
 
 // Plans whose calls lie elsewhere each time, aligned in other ways, packed and not, against the reference.

@@ -51,14 +51,16 @@ void enqueue_clear(const StreamWork& work, const void* params) {
 }
 
 // Makes up addresses that no memory has, 2^46 bytes apart. The distances between addresses differ in the two sets, so
-// that a difference of two addresses does not look like an address.
+// that a difference of two addresses does not look like an address. All low bytes differ, too: padding of a struct may
+// hold a part of an earlier address, and must not make one of the number beside it.
 constexpr std::uintptr_t apart = std::uintptr_t{1} << 46, reach = std::uintptr_t{1} << 45;
+constexpr std::uintptr_t low_bytes[] = {0x053291c710, 0x0a3c5a6920};  // 0 modulo `alignment`
 std::vector<std::uintptr_t> made_up(Addresses like, bool second) {
   std::vector<std::uintptr_t> result;
   for (std::size_t i = 0; i < like.size(); ++i) {
     const std::uintptr_t number = second ? 3 * most_addresses - 2 * i : i + 1;
     const std::uintptr_t top = second ? std::uintptr_t{0x61} << 56 : std::uintptr_t{0x5a} << 56;
-    result.push_back(like[i] == 0 ? 0 : top + number * apart + like[i] % alignment);
+    result.push_back(like[i] == 0 ? 0 : top + number * apart + low_bytes[second ? 1 : 0] + like[i] % alignment);
   }
   return result;
 }
@@ -116,7 +118,8 @@ std::shared_ptr<const Recording> Recording::make(Addresses like, const std::func
       const std::uintptr_t a = word_at(params, work.at + at), b = word_at(other_params, work.at + at);
       for (std::size_t i = 0; i < like.size(); ++i) {
         const std::uintptr_t offset = a - first_set[i];
-        if (like[i] == 0 || offset != b - second_set[i] || offset + reach >= 2 * reach) continue;
+        if (like[i] == 0 || offset != b - second_set[i]) continue;
+        if (offset + reach >= 2 * reach) return nullptr;  // too far to tell which address it belongs to
         result->patches_.push_back({at, i, offset});
         break;
       }

@@ -29,7 +29,8 @@ class Recording {
   static constexpr std::size_t most_works = 64;  // for longer calls, filling in takes longer than making parameters
 
   // run(addresses) submits the work of a call. That work may depend on the addresses only by which are 0 and by their
-  // values modulo 16; the recording holds for calls like `like` in both. Returns null if it would be too long.
+  // values modulo 16; the recording holds for calls like `like` in both. Returns null if it would be too long, or if an
+  // offset is 2^45 bytes or more.
   static std::shared_ptr<const Recording> make(Addresses like, const std::function<void(Addresses)>& run);
 
   void enqueue(Addresses addresses, cudaStream_t stream) const;
