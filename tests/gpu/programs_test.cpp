@@ -118,6 +118,10 @@ TEST_F(HopperPrograms, OfOneMore) {
 TEST_F(HopperPrograms, OfWholeTensors) {
   check_shapes(shapes, [](std::uint64_t seed) { return draw_chain(with_tensors, seed); });
 }
+TEST_F(HopperPrograms, OfKeptValues) {
+  check_shapes(shapes, [](std::uint64_t seed) { return draw_kept(seed, false); });
+  check_shapes(mixed_shapes, [](std::uint64_t seed) { return draw_kept(seed, true); });
+}
 TEST_F(HopperPrograms, OfMixedChannels) { check_shapes(mixed_shapes, draw_mixing); }
 
 }  // namespace

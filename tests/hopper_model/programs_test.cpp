@@ -100,6 +100,10 @@ TEST_P(HopperModelPrograms, OfWholeTensors) {
   std::uint64_t seed = 100 * GetParam();
   check_ways(shapes[GetParam()].first, {}, seed, [](std::uint64_t draw) { return draw_chain(with_tensors, draw); });
 }
+TEST_P(HopperModelPrograms, OfKeptValues) {
+  std::uint64_t seed = 100 * GetParam();
+  check_ways(shapes[GetParam()].first, {}, seed, [](std::uint64_t draw) { return draw_kept(draw, false); });
+}
 INSTANTIATE_TEST_SUITE_P(Shapes, HopperModelPrograms, ::testing::Range(std::size_t{0}, shapes.size()));
 
 class HopperModelMixingPrograms : public ::testing::TestWithParam<std::size_t> {};
@@ -107,6 +111,10 @@ class HopperModelMixingPrograms : public ::testing::TestWithParam<std::size_t> {
 TEST_P(HopperModelMixingPrograms, AgreeWithTheReference) {
   std::uint64_t seed = 100 * GetParam();
   for (int draw = 0; draw < 2; ++draw) check_ways(mixed_shapes[GetParam()], {}, seed, draw_mixing);
+}
+TEST_P(HopperModelMixingPrograms, KeepValues) {
+  std::uint64_t seed = 100 * GetParam();
+  check_ways(mixed_shapes[GetParam()], {}, seed, [](std::uint64_t draw) { return draw_kept(draw, true); });
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, HopperModelMixingPrograms, ::testing::Range(std::size_t{0}, mixed_shapes.size()));
 

@@ -81,6 +81,25 @@ inline std::string draw_chain(const std::vector<std::string>& ops, std::uint64_t
   return chain;
 }
 
+// Keeps values by name and uses them, one after the other. mixes: after a norm, and before a reduction, by turns.
+inline std::string draw_kept(std::uint64_t seed, bool mixes) {
+  std::mt19937_64 random(seed);
+  const std::vector<std::string> uses = {"mul", "add", "sub"};
+  std::string chain;
+  if (mixes && seed % 2 == 0) chain += " | layer_norm(channels)";
+  if (!mixes && seed % 3 == 0) chain += " | add(tensor)";
+  for (const std::string name : {"a", "b"}) {
+    chain += " | " + pointwise[random() % pointwise.size()] + " | keep(" + name + ")";
+    for (std::uint64_t left = 1 + random() % 2; left > 0; --left) {
+      chain += " | " + pointwise[random() % pointwise.size()];
+      chain += " | " + uses[random() % uses.size()] + "(" + name + ")";
+    }
+    if (random() % 2 == 0) break;
+  }
+  if (mixes && seed % 2 == 1) chain += " | " + reductions[seed % reductions.size()];
+  return chain;
+}
+
 // Ends with a reduction, or begins with a tensor, by turns.
 inline std::string draw_mixing(std::uint64_t seed) {
   const std::string chain = draw_chain(mixing, seed, 3);

@@ -77,6 +77,7 @@ void bind_combine(const Program& program, const Step& step, const Call& call, co
   to.kind = ChainStep::combine;
   if (takes_number(step)) return;
   if (const Name* name = used_name(step)) {
+    if (data.kept == nullptr) return;
     const Shape& kept = program.steps[program.kept_at(*name)].out;
     to.dtype = data.kept_type;
     to.step = broadcast(dense_strides(kept.channels, data.kept_box), kept, step.out);
@@ -180,6 +181,8 @@ ChainStep bind_step(const Program& program, std::size_t number, const Call& call
       [&]<class T>(const T&) {
         if constexpr (std::derived_from<T, Pointwise>) to.kind = ChainStep::pointwise;
         if constexpr (std::derived_from<T, Reduce>) to.kind = ChainStep::reduce_channels;
+        // Only register programs have such a step. A later combine without data uses the value.
+        if constexpr (std::derived_from<T, Keeps>) to.kind = ChainStep::pointwise;
         if constexpr (std::derived_from<T, Combine>) bind_combine(program, step, call, data, slab, to);
         if constexpr (std::derived_from<T, Normalise>) {
           if (needs_space(step))

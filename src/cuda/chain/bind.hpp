@@ -25,7 +25,7 @@ struct StepData {
   std::int64_t first_image = 0;              // the image with which `centre` and `scale` begin
   const void* conv = nullptr;                // the convolution's own result in this slab, dense in `conv_box`
   Box conv_box{};
-  const void* kept = nullptr;  // the kept value that the step uses, dense in `kept_box`
+  const void* kept = nullptr;  // the kept value that the step uses, dense in `kept_box`; null: it is in registers
   Box kept_box{};
   convt_dtype kept_type = CONVT_F32;
 };

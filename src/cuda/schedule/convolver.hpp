@@ -41,8 +41,9 @@ class Convolver {
   virtual bool reads_ranges() const { return false; }
   // The most channels that a chain after the convolution, in its launch, may mix.
   virtual std::int64_t mixed_channels() const = 0;
-  // Whether steps [begin, end), in the convolution's launch, may use the convolution's own result.
-  virtual bool keeps_conv(std::size_t, std::size_t) const { return false; }
+  // Whether steps [begin, end), in the convolution's launch, may use the convolution's own result and values that they
+  // keep by name.
+  virtual bool keeps_values(std::size_t, std::size_t) const { return false; }
   // Whether one launch can run the convolution, steps [begin, pool) and the pool. If so, the number of steps of
   // [pool + 1, end) that it takes, too.
   virtual std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const = 0;

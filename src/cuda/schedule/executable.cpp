@@ -300,7 +300,7 @@ Chain GenericExecutable<T>::bind_chain(const Frame& frame, const Spot& spot, std
     StepData data{frame.at(of.a),     frame.at(of.b),           frame.at(of.centre),
                   frame.at(of.scale), spot.flight.images.begin, frame.at(s_->slab[Schedule::conv_buffer]),
                   spot.slab(0).box};
-    if (const Name* name = used_name(s_->program->steps[i])) {
+    if (const Name* name = used_name(s_->program->steps[i]); name != nullptr && !s_->keeps_in_launch) {
       const std::size_t from = s_->program->kept_at(*name);
       data.kept = frame.at(s_->slab[static_cast<std::size_t>(s_->kept_buffer[from])]);
       data.kept_type = s_->kept_type(from);

@@ -86,6 +86,7 @@ Schedule::Schedule(const Setup& setup)
   for (const Step& step : program->steps)
     kept_buffer.push_back(kept_name(step) == nullptr ? Stage::outside : static_cast<int>(buffers++));
   const Descriptor& asked = *program->asked;
+  keeps_in_launch = convolver->keeps_values(0, program->steps.size());
   copies_input = !program->prologue.empty() || (asked.slices_input() && !convolver->reads_ranges());
   const std::vector<Pass> all = passes_of(*program, setup.between, false);
   rejection = too_many_steps(all);
@@ -109,13 +110,13 @@ void Schedule::plan_stages(PassPlan& plan) const {
   const auto keeps = [&](std::size_t step) { return uses_conv(steps[step]); };
   bool keeps_conv = false;
   for (std::size_t i = pass.begin; i < pass.end; ++i) keeps_conv |= keeps(i);
-  if (pass.source == Pass::Source::convolution && convolver->keeps_conv(pass.begin, pass.end)) keeps_conv = false;
+  if (keeps_in_launch) keeps_conv = false;
 
   Stage stage;
   stage.begin = stage.end = pass.begin;
   stage.convolves = pass.source == Pass::Source::convolution;
   for (std::size_t i = pass.begin; i < pass.end; ++i) {
-    if (kept_name(steps[i]) != nullptr) {
+    if (kept_name(steps[i]) != nullptr && !keeps_in_launch) {
       if (stage.convolves && keeps_conv) {
         plan.stages.push_back(stage);
         stage = {};

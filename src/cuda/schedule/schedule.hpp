@@ -81,6 +81,7 @@ struct Schedule {
   std::size_t buffers = first_kept;
   std::vector<int> kept_buffer;  // by step
   convt_dtype kept_type(std::size_t step) const;
+  bool keeps_in_launch = false;  // the convolution's launch runs all steps, and keeps values in registers
 
   std::shared_ptr<const Program> program;
   std::shared_ptr<const Convolver> convolver;

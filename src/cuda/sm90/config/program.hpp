@@ -18,14 +18,14 @@ struct RegisterProgram {
   static constexpr int most_rows = 3;
 
   // What a step does. A code below ops_each is an op's index in ops.def: the op runs alone or with one value per
-  // channel. With one of the offsets below, it runs with a whole tensor or the convolution's own result, or is a part
-  // of a norm or reduction. Negative codes are no ops.
+  // channel. With one of the offsets below, it runs with a whole tensor or the kept value, or is a part of a norm or
+  // reduction. Negative codes are no ops.
   enum Code : int {
-    keep = -3,                  // keeps the convolution's own result
+    keep = -3,                  // keeps the value, in place of the one that was kept before
     scale_bias = -2,            // a*x + b, by channel
     scale_bias_by_number = -1,  // a*x + b, with one a and one b
     with_tensor = 64,
-    with_conv = 128,
+    with_kept = 128,
     folds = 192,     // first statistic
     deviates = 256,  // second statistic; only its sums by thread, if `scales` follows
     scales = 320,    // what is left of the second statistic

@@ -116,7 +116,7 @@ struct ProgramEpilogue {
 #pragma unroll 1
     for (int s = 0; s < p.program.count; ++s) {
       const RegisterProgram::Step& step = p.program.steps[s];
-      if (step.code >= RegisterProgram::with_tensor && step.code < RegisterProgram::with_conv)
+      if (step.code >= RegisterProgram::with_tensor && step.code < RegisterProgram::with_kept)
         values.prefetch_others(step, step.dtype == CONVT_F32 ? 4 : 2);
     }
   }

@@ -215,8 +215,8 @@ __device__ void apply_wide(const Values& values, int code, const RegisterProgram
   }
 }
 
-// A narrow step on some groups from `first` on: any step but statistics that need shuffles. aside: the convolution's
-// own results.
+// A narrow step on some groups from `first` on: any step but statistics that need shuffles. aside: kept
+// values.
 template <class E, int groups, class Values, int parts, int count>
 __device__ void apply_some(const Values& values, int first, int code, const RegisterProgram::Step& step,
                            float (&x)[parts][count], RowStatistics<parts>& rows, float (&aside)[parts][4 * groups]) {
@@ -226,7 +226,7 @@ __device__ void apply_some(const Values& values, int first, int code, const Regi
   }
   if (code >= RegisterProgram::with_tensor) {
     float other[parts][4 * groups];
-    if (code < RegisterProgram::with_conv) {
+    if (code < RegisterProgram::with_kept) {
       with_tensor_type<E>(step, [&]<class T>() { values.template load_others<T, groups>(step, first, other); });
     } else {
       if constexpr (!Values::has_room) keep_in_memory(aside);

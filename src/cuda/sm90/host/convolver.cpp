@@ -35,8 +35,8 @@ class TiledConvolver : public HopperConvolver {
   }
 
   std::int64_t mixed_channels() const override { return g_.columns; }
-  bool keeps_conv(std::size_t begin, std::size_t end) const override {
-    // A strip cannot keep the convolution's result, so all jobs must be register programs, whatever their tile.
+  bool keeps_values(std::size_t begin, std::size_t end) const override {
+    // A strip cannot keep a value, so all jobs must be register programs, whatever their tile.
     return begin == 0 && end == program_->steps.size() && all_in_registers() && choice_.preferred.rejection.empty() &&
            choice_.plain.rejection.empty();
   }
@@ -98,11 +98,13 @@ class TiledConvolver : public HopperConvolver {
                        program_->steps.begin() + static_cast<std::ptrdiff_t>(end),
                        [](const Step& step) { return takes_tensor(step); });
   }
-  // Whether the whole program runs in registers. If so, every launch runs all of it and stores to the output.
+  // Whether the whole program runs in registers. If so, every launch runs all of it and stores to the output. An
+  // element of a whole tensor has the offset of its result, unless the output is a range of channels.
   bool all_in_registers() const {
     const std::size_t count = program_->steps.size();
     const Descriptor& asked = *program_->asked;
-    return steps_run_in_registers(0, count) && asked.output.channels == g_.out_channels && !takes_tensors(0, count) &&
+    return steps_run_in_registers(0, count) && asked.output.channels == g_.out_channels &&
+           (!takes_tensors(0, count) || (!asked.slices_output() && g_.windows.count() == 1)) &&
            has_near_results(strides_of(asked.output_layout, asked.output, asked.output_within),
                             program_->convolution.stride);
   }

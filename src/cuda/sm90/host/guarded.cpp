@@ -23,8 +23,8 @@ class GuardedConvolver : public Convolver {
     const auto taken = first_->pools(begin, pool, end);
     return taken == second_->pools(begin, pool, end) ? taken : std::nullopt;
   }
-  bool keeps_conv(std::size_t begin, std::size_t end) const override {
-    return first_->keeps_conv(begin, end) && second_->keeps_conv(begin, end);
+  bool keeps_values(std::size_t begin, std::size_t end) const override {
+    return first_->keeps_values(begin, end) && second_->keeps_values(begin, end);
   }
   Blocks blocks(const Axes& box) const override { return first_->blocks(box); }
   double seconds(std::int64_t images, const Axes& box, bool pools) const override {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cmath>
 #include <cstring>
 
@@ -72,7 +73,7 @@ bool has_use(int code, int use) { return code >= use && code < use + RegisterPro
 bool needs_all(int code) { return has_use(code, RegisterProgram::folds) || has_use(code, RegisterProgram::scales); }
 bool can_be_wide(const RegisterProgram::Step& step) {
   const int code = step.code;
-  if (code == RegisterProgram::keep || has_use(code, RegisterProgram::with_conv)) return false;
+  if (code == RegisterProgram::keep || has_use(code, RegisterProgram::with_kept)) return false;
   if (has_use(code, RegisterProgram::with_tensor)) return traits_of(code).linear;
   if (code == RegisterProgram::scale_bias) return step.row >= 0;
   if (code < 0 || needs_all(code)) return true;
@@ -84,15 +85,19 @@ bool can_be_wide(const RegisterProgram::Step& step) {
 // cases: between narrow steps; while a kept value waits for its use; and after a reduction, which leaves few
 // accumulators.
 bool set_passes(RegisterProgram& program) {
-  int keep = program.count, last_use = -1, one = program.count, tensors = 0;
+  int keep = 0, one = program.count, tensors = 0;
+  std::bitset<RegisterProgram::most_steps> waits;
   for (int s = 0; s < program.count; ++s) {
     const int code = program.codes[s] = program.steps[s].code;
     if (code == RegisterProgram::keep) keep = s;
-    if (has_use(code, RegisterProgram::with_conv)) last_use = s;
+    if (has_use(code, RegisterProgram::with_kept))
+      for (int in = keep; in <= s; ++in) waits.set(static_cast<std::size_t>(in));
     if (code >= RegisterProgram::maps && traits_of(code).reduces) one = s;
     if (has_use(code, RegisterProgram::with_tensor)) ++tensors;
   }
-  const auto is_wide = [&](int s) { return can_be_wide(program.steps[s]) && (s < keep || s > last_use) && s <= one; };
+  const auto is_wide = [&](int s) {
+    return can_be_wide(program.steps[s]) && !waits.test(static_cast<std::size_t>(s)) && s <= one;
+  };
   program.tensors = tensors;
   program.pass_count = 0;
   for (int s = 0; s < program.count;) {
@@ -139,7 +144,7 @@ class Maker {
       case ChainStep::affine:
         return add_line(step);
       case ChainStep::pointwise:
-        return add_op(step, step.op);
+        return add_op(step, keeps(step) ? int{RegisterProgram::keep} : step.op);
       case ChainStep::combine:
         return add_combine(step);
       case ChainStep::map_channels:
@@ -152,7 +157,7 @@ class Maker {
   }
   // Called after the last step. Returns whether the steps make a program.
   bool end() {
-    if (keeps_) insert_first({.code = RegisterProgram::keep}, program_);
+    if (keeps_conv_) insert_first({.code = RegisterProgram::keep}, program_);
     return set_passes(program_);
   }
   // Inserts a step before all others.
@@ -164,6 +169,11 @@ class Maker {
   }
 
  private:
+  static bool keeps(const ChainStep& step) {
+    bool does = false;
+    with_op(step, [&]<class T>(const T&) { does = std::derived_from<T, Keeps>; });
+    return does;
+  }
   RegisterProgram::Step& next() { return program_.steps[program_.count]; }
   bool add_op(const ChainStep& step, int code) {
     RegisterProgram::Step& to = next();
@@ -204,8 +214,9 @@ class Maker {
     with_op(step, [&](const auto& op) {
       if constexpr (std::derived_from<std::remove_cvref_t<decltype(op)>, Combine>) term = op.term;
     });
-    keeps_ |= term.kind == Term::conv;
-    if (term.kind == Term::conv) return add_op(step, RegisterProgram::with_conv + step.op);
+    keeps_conv_ |= term.kind == Term::conv;
+    if (term.kind == Term::conv || (term.kind == Term::kept && step.data[0] == nullptr))
+      return add_op(step, RegisterProgram::with_kept + step.op);
     if (term.kind == Term::scalar) {
       add_op(step, step.op);
       program_.steps[program_.count - 1].numbers[0] = static_cast<float>(term.number);
@@ -243,7 +254,7 @@ class Maker {
   const View& results_;
   bool together_;
   RegisterProgram& program_;
-  bool one_ = false, keeps_ = false;
+  bool one_ = false, keeps_conv_ = false;
 };
 
 }  // namespace
@@ -282,12 +293,15 @@ void undo_scales(bool by_channel, RegisterProgram& program) {
 
 namespace {
 
-// What a step after the convolution needs: only the value; a whole tensor; the convolution's result; all channels.
-enum class Role { one_value, tensor, conv, norm, reduction, other };
+// What a step after the convolution needs: only the value; a whole tensor; the convolution's result or a value that a
+// step `keep` named; all channels.
+enum class Role { one_value, tensor, conv, kept, keep, norm, reduction, other };
 Role role_of(const Step& step) {
   const Op* const any = std::get_if<Op>(&step.what);
   if (any == nullptr || takes_channel_values(step) || takes_number(step)) return Role::one_value;
   if (uses_conv(step)) return Role::conv;
+  if (used_name(step) != nullptr) return Role::kept;
+  if (kept_name(step) != nullptr) return Role::keep;
   return std::visit(
       [&]<class T>(const T&) {
         if constexpr (std::derived_from<T, Pointwise>) return Role::one_value;
@@ -301,36 +315,75 @@ Role role_of(const Step& step) {
 
 }  // namespace
 
+// The steps while which a kept value waits for its last use. The convolution's own result waits from the first step on.
+// A thread keeps one value at a time: returns false if two wait at once, or if a value's last use is not among the
+// steps or has another shape.
+static bool find_waiting(std::span<const Step> steps, std::vector<bool>& waits) {
+  const auto wait = [&](std::size_t from, std::size_t last) {
+    for (std::size_t i = from; i <= last; ++i) {
+      if (waits[i]) return false;
+      waits[i] = true;
+    }
+    return true;
+  };
+  waits.assign(steps.size(), false);
+  for (std::size_t i = steps.size(); i-- > 0;)
+    if (role_of(steps[i]) == Role::conv) {
+      if (!wait(0, i)) return false;
+      break;
+    }
+  std::size_t uses = 0, found = 0;
+  for (const Step& step : steps) uses += role_of(step) == Role::kept ? 1 : 0;
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    const Name* const name = kept_name(steps[k]);
+    if (name == nullptr) continue;
+    std::size_t last = k;
+    for (std::size_t i = k + 1; i < steps.size(); ++i)
+      if (const Name* used = used_name(steps[i]); used != nullptr && *used == *name) {
+        if (!(steps[i].in == steps[k].out)) return false;
+        ++found;
+        last = i;
+      }
+    if (!wait(k, last)) return false;
+  }
+  return found == uses;
+}
+
 bool has_program(std::span<const Step> steps, bool together) {
   constexpr int most_mixing = 4;
   static_assert(Chain::most_steps + (steps_of_mixing - 1) * most_mixing + steps_inserted <=
                 RegisterProgram::most_steps);
-  bool mixes = false, one = false;
+  if (steps.size() > Chain::most_steps) return false;
+  std::vector<bool> waits;
+  if (!find_waiting(steps, waits)) return false;
+  bool one = false;
   int mixing_steps = 0;
-  for (const Step& step : steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
     const Role role = role_of(step);
     const bool mixing = role == Role::norm || role == Role::reduction;
     if (role == Role::other || (mixing && (!together || one))) return false;
     if (role == Role::tensor && !(step.in == steps.back().out)) return false;
-    if (role == Role::conv && mixes) return false;  // a copy of all accumulators would be needed
-    mixes |= mixing;
+    if (mixing && waits[i]) return false;  // a copy of all accumulators would be needed
     mixing_steps += mixing ? 1 : 0;
     one |= role == Role::reduction;
   }
-  return steps.size() <= Chain::most_steps && mixing_steps <= most_mixing;
+  return mixing_steps <= most_mixing;
 }
 
 bool takes_tensor(const Step& step) { return role_of(step) == Role::tensor; }
 
-// The chain after the convolution, up to a pool or a kept value.
-std::span<const Step> chain_of(const Program& program, const Pass& pass) {
+// The chain after the convolution, up to a pool, or to a kept value that does not stay in registers.
+std::span<const Step> chain_of(const Program& program, const Pass& pass, bool together) {
   const auto all = std::span(program.steps).subspan(pass.begin, pass.end - pass.begin);
+  if (all.size() == program.steps.size() && has_program(all, together)) return all;
   const auto ends = [](const Step& step) { return is_pool(step) || kept_name(step) != nullptr; };
   return all.first(static_cast<std::size_t>(std::ranges::find_if(all, ends) - all.begin()));
 }
 
 namespace {
 
+bool is_kept(Role role) { return role == Role::conv || role == Role::kept || role == Role::keep; }
 // Instructions per value, roughly. Affine: a multiply-add and its operands. Op: mostly an exponential and a quotient.
 // Tensor: an address and a load. Mixing: the passes of a norm.
 double instructions_of(std::span<const Step> steps) {
@@ -338,7 +391,7 @@ double instructions_of(std::span<const Step> steps) {
   for (const Step& step : steps) {
     const Role role = role_of(step);
     const bool line = std::holds_alternative<Affine>(step.what);
-    all += line ? 3 : role == Role::one_value ? 14 : role == Role::tensor ? 12 : role == Role::conv ? 3 : 24;
+    all += line ? 3 : role == Role::one_value ? 14 : role == Role::tensor ? 12 : is_kept(role) ? 3 : 24;
   }
   return all;
 }

@@ -26,9 +26,9 @@ bool has_mixing_steps(const RegisterProgram& program);
 // filters have common_scale.
 void undo_scales(bool by_channel, RegisterProgram& program);
 
-// chain_of(): the steps after a convolution, up to a pool or a kept value. chain_clocks_of(): their cost for each
-// value, in clocks of a multiprocessor; 0 for register epilogues.
-std::span<const Step> chain_of(const Program& program, const Pass& pass);
+// chain_of(): the steps after a convolution, up to a pool, or to a kept value that does not stay in registers.
+// chain_clocks_of(): their cost for each value, in clocks of a multiprocessor; 0 for register epilogues.
+std::span<const Step> chain_of(const Program& program, const Pass& pass, bool together);
 double chain_clocks_of(std::span<const Step> steps, bool together);
 
 }  // namespace convt::core::cuda::sm90

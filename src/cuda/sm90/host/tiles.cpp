@@ -334,7 +334,7 @@ std::string describe(const Program& program, Geometry& g) {
   g.out_channels = static_cast<int>(c.out_channels);
   choose_rows(g);
   set_columns(g, mixes(program) && !g.splits());
-  g.chain_clocks = chain_clocks_of(chain_of(program, pass), g.bands == 1);
+  g.chain_clocks = chain_clocks_of(chain_of(program, pass, g.bands == 1), g.bands == 1);
   g.fours = c.out_channels % 8 == 0 && g.output[2] % 4 == 0 && asked.output_layout == CONVT_CHANNELS_FIRST;
   const bool direct = passes.size() == 1 && asked.output.space == g.output && (g.bands == 1 || !mixes(program));
   g.ragged = direct && asked.output_layout == CONVT_CHANNELS_FIRST && g.output[2] * g.element % sector_bytes != 0;
