@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <set>
 
-#include "cuda/sm90/config/config.hpp"
 #include "hopper_model/cases.hpp"
 #include "support/environment.hpp"
 #include "support/program_chains.hpp"
@@ -74,19 +72,6 @@ void check_ways(const std::string& shape, const std::vector<std::string>& expect
       if (std::ranges::count(tiles_of(text), tile) > 0) check(text, tile);
     }
   }
-}
-
-// The shapes above meet every config of the table, by the letters of its tiles.
-TEST(HopperModelConfigs, AreAllMet) {
-  std::set<std::string> met, expected;
-  for (const auto& [shape, letters] : shapes)
-    for (const std::string& mode : modes)
-      for (const auto& [way, tile] : tile_of_each_way(in_mode(shape, mode))) {
-        const std::size_t own = way.starts_with('f') ? 1 : 0;
-        met.insert(way.substr(own, way.size() > own ? 1 : 0));
-      }
-  for (const core::cuda::sm90::ConfigRow& row : core::cuda::sm90::config_table) expected.emplace(row.letter);
-  EXPECT_EQ(met, expected);
 }
 
 class HopperModelPrograms : public ::testing::TestWithParam<std::size_t> {};

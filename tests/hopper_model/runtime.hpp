@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <vector>
 
 #include "hopper_model/machine.hpp"
 
@@ -14,6 +15,8 @@ inline constexpr int multiprocessors = 5;  // few, so that blocks have several t
 
 // Prints what went wrong, and cudaGetErrorString() says it.
 cudaError_t launch(const void* function, const Work& work, const std::function<void()>& kernel);
+// The kernels that this thread has launched, the last one at the end. Tests may clear it.
+std::vector<const void*>& launched();
 cudaError_t set_attribute(const void* function, cudaFuncAttribute attribute, int value);
 
 }  // namespace hopper_model

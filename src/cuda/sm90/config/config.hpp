@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel is made of policies, one for each of its parts. A Config names them; configs.def has every combination.
+//
+// Policies are compared here alone. Host code and the parts of a kernel ask a Config for its properties
+// (tools/check_rooms.py).
 #pragma once
 
 #include <string_view>
@@ -17,6 +20,12 @@ inline constexpr int most_columns = 128;
 // What operands are multiplied as. tf32x3, f16x3: floats split into two parts of tf32 or f16, in three products
 // (mainloop/split.cuh).
 enum class Format { tf32, f16, bf16, tf32x3, f16x3 };
+// What matrix instructions multiply.
+constexpr Format multiplied_as(Format format) {
+  return format == Format::tf32x3 ? Format::tf32 : format == Format::f16x3 ? Format::f16 : format;
+}
+// Whether it may be that of a fallback kernel (scheduler/fallback.cuh).
+constexpr bool is_fallback(Format format) { return multiplied_as(format) == Format::tf32; }
 constexpr bool is_split(Format format) { return format == Format::tf32x3 || format == Format::f16x3; }
 // Bytes of an operand, all parts.
 constexpr int operand_bytes_of(Format format) {
@@ -26,6 +35,8 @@ constexpr int operand_bytes_of(Format format) {
 constexpr bool is_guarded(Format format, int element) {
   return format == Format::f16x3 || (format == Format::f16 && element == 4);
 }
+// The format with f16 in place of tf32.
+constexpr Format guarded_format(Format format) { return is_split(format) ? Format::f16x3 : Format::f16; }
 
 // The phases whose sums a warpgroup holds at a time.
 enum class Phases : int {
@@ -44,13 +55,30 @@ enum class Loader : int {
 enum class Operands : int { in_order, swapped };
 // How results reach the output.
 enum class Store : int {
-  strip,        // through the strip of shared memory where any chain runs: epilogue/strip.cuh
-  direct,       // by the threads that hold them: store/direct.cuh
-  quads,        // by those threads, four neighbours at a time: store/quads.cuh
-  rows,         // by all consumers, after rows were put together in shared memory: store/rows.cuh
-  staged,       // through shared memory, by a warpgroup of writers: store/swapped.cuh, store/planes.cuh
-  handed_over,  // by writers, which run the epilogue after the fold, too: epilogue/warpgroup.cuh
+#define CONVT_STORE(name, ...) name,
+#include "cuda/sm90/config/stores.def"
+#undef CONVT_STORE
 };
+// What a store needs, and which results it can store.
+struct StoreTraits {
+  enum Flag : unsigned {
+    none = 0,
+    offsets = 1,      // consumers keep the offsets of their outputs in shared memory
+    crowded = 2,      // it takes more registers than the direct store
+    all_phases = 4,   // it counts outputs of all phases along w, which are two, not of a window of them
+    lines = 8,        // results are neighbours along w and have the input's dtype
+    any_results = 16  // a register program may have changed the number of channels
+  };
+};
+constexpr unsigned store_flags(Store store) {
+  using enum StoreTraits::Flag;
+  constexpr unsigned flags[] = {
+#define CONVT_STORE(name, own, ...) own,
+#include "cuda/sm90/config/stores.def"
+#undef CONVT_STORE
+  };
+  return flags[static_cast<int>(store)];
+}
 // Which work tiles a block takes.
 enum class Scheduler : int {
   whole,    // whole tiles, round by round
@@ -86,19 +114,31 @@ struct Config {
   }
   // Positions of one row tile.
   CONVT_FN constexpr int positions() const { return operands == Operands::swapped ? swapped_positions : m_tile_rows; }
+  // Halo tiles have every pixel twice.
+  CONVT_FN constexpr bool duplicates() const { return loader == Loader::duplicated_halo; }
+  CONVT_FN constexpr bool slides() const { return phases == Phases::sliding; }
+  CONVT_FN constexpr bool swaps() const { return operands == Operands::swapped; }
   CONVT_FN constexpr bool splits() const { return scheduler == Scheduler::split; }
+  CONVT_FN constexpr bool rotates() const { return scheduler == Scheduler::rotated; }
+  CONVT_FN constexpr bool is_k_heavy() const { return warps == Warps::k_heavy; }
+  // Consumers have accumulators for split operands.
+  CONVT_FN constexpr bool is_wide() const { return warps == Warps::wide; }
+  // Taps that are joined to one.
+  CONVT_FN constexpr int joined() const { return slides() ? joined_taps : 1; }
   // Whether the last producer warp loads halo tiles, too, if it has no weights to stream. Other configs lack registers.
   CONVT_FN constexpr bool all_producers_fill() const {
-    return phases == Phases::folded || warps == Warps::k_heavy ||
-           (phases == Phases::one && operands == Operands::in_order);
+    return phases == Phases::folded || is_k_heavy() || (phases == Phases::one && !swaps());
   }
-  // Whether consumers keep the offsets of their outputs in shared memory.
-  CONVT_FN constexpr bool keeps_offsets() const { return store != Store::strip && store != Store::staged; }
 
+  constexpr bool stores(StoreTraits::Flag flag) const { return (store_flags(store) & flag) != 0; }
+  // The chain runs in a strip of shared memory.
+  constexpr bool in_strip() const { return store == Store::strip; }
+  // Writers run the epilogue after a fold.
+  constexpr bool hands_over() const { return store == Store::handed_over; }
+  // Consumers fold all phases, and run the epilogue after the fold.
+  constexpr bool folds() const { return phases == Phases::folded && !hands_over(); }
   // One phase by direct stores.
   CONVT_FN constexpr bool is_single() const { return phases == Phases::one && store == Store::direct; }
-  // Two phases, by a store that takes more registers than the direct one.
-  CONVT_FN constexpr bool is_crowded() const { return store == Store::quads || store == Store::rows; }
 };
 
 // The table.
@@ -146,11 +186,15 @@ constexpr bool has_columns(const Config& config, int columns) {
   const ConfigRow& row = row_of(config);
   return columns >= row.fewest_columns && columns <= row.most_columns;
 }
+// Whether kernels multiply floats as f16 or parts of f16, except for chains in strips. With fewer columns, loads and
+// stores take longer than products, and few cases would use such kernels.
+constexpr bool can_use_f16(int columns) { return columns >= 24; }
 // Whether the config has a kernel for these columns and operands. element: bytes; program: with register programs.
 constexpr bool has_kernel(const Config& config, int columns, Format format, int element, bool program) {
   const ConfigRow& row = row_of(config);
   return has_columns(config, columns) && (!is_split(format) || columns <= most_split_columns) &&
-         takes(row.operands, format, element) && (!program || takes(row.programs, format, element));
+         (!is_guarded(format, element) || can_use_f16(columns)) && takes(row.operands, format, element) &&
+         (!program || takes(row.programs, format, element));
 }
 
 // The warpgroups of each role in a block, and the registers of each of their threads.
@@ -178,16 +222,16 @@ constexpr bool has_registers(const WarpRoles& roles) {
              each * roles.groups();
 }
 constexpr WarpRoles roles_of(const Config& config, int columns = 64) {
-  if (config.phases == Phases::sliding)
+  if (config.slides())
     return columns < 24   ? WarpRoles{2, 2, 120, 96, 1, 48}
            : columns < 32 ? WarpRoles{2, 2, 128, 88, 1, 48}
                           : WarpRoles{2, 2, 136, 80, 1, 48};
-  if (config.operands == Operands::swapped) return {2, 2, 136, 80, 1, 48};
+  if (config.swaps()) return {2, 2, 136, 80, 1, 48};
   // Two row tiles of 64 columns need the most registers, at the cost of producers.
-  if (config.warps == Warps::wide)
+  if (config.is_wide())
     return config.m_tiles(columns) * columns == 128 ? WarpRoles{2, 1, 216, 72} : WarpRoles{2, 2, 184, 72};
-  if (columns == most_columns || config.warps == Warps::k_heavy) return {2, 2, 176, 80};
-  if (config.store == Store::handed_over) return {4, 1, 88, 72, 1, 56};
+  if (columns == most_columns || config.is_k_heavy()) return {2, 2, 176, 80};
+  if (config.hands_over()) return {4, 1, 88, 72, 1, 56};
   if (config.phases == Phases::two || config.phases == Phases::folded) return {4, 1, 104, 64};
   return {2, 2, 176, 80};
 }
@@ -199,6 +243,18 @@ constexpr bool have_registers() {
 }
 static_assert(have_registers());
 
+// Rows of a sliding plane, in all row tiles.
+inline constexpr int sliding_rows = roles_of(configs::sliding).consumers * configs::sliding.m_tiles() * m_tile_rows;
+// Shared memory for staged results.
+constexpr int staged_bytes_of(const Config& config, [[maybe_unused]] int columns, [[maybe_unused]] int element) {
+  const int bytes[] = {
+#define CONVT_STORE(name, flags, own) own,
+#include "cuda/sm90/config/stores.def"
+#undef CONVT_STORE
+  };
+  return bytes[static_cast<int>(config.store)];
+}
+
 inline constexpr WarpRoles epilogue_warpgroup_roles = roles_of(configs::handed_over);
 // Shared memory that configs::handed_over takes beyond configs::folded.
 constexpr int epilogue_warpgroup_bytes(int columns) {
@@ -208,7 +264,7 @@ constexpr int epilogue_warpgroup_bytes(int columns) {
 // Whether kernels with register programs have registers for statistics and the convolution's own results beside the
 // accumulators. If not, these are in local memory.
 CONVT_FN constexpr bool has_room(const Config& config, int columns) {
-  if (config.phases == Phases::sliding) return columns < 24;
+  if (config.slides()) return columns < 24;
   const int accumulators = columns / 2 * config.joint() * config.m_tiles(columns);
   return accumulators < 64 || (accumulators == 64 && config.is_single());
 }
@@ -217,20 +273,18 @@ CONVT_FN constexpr int loads_of(const WarpRoles& roles) { return roles.producer_
 // Loads in flight in kernels with register programs. Producers of some lack a register.
 constexpr int program_loads_of(const Config& config, int columns) {
   const int all = loads_of(roles_of(config, columns));
-  const bool fewer = config.is_crowded() || (config.is_single() && columns == most_columns);
+  const bool fewer = config.stores(StoreTraits::crowded) || (config.is_single() && columns == most_columns);
   return fewer && all < 32 ? 8 : fewer && columns == most_columns ? 16 : all;
 }
 // Shared memory for the offsets of consumers' outputs: one for each warp, and two for each thread.
 constexpr int offset_bytes_of(const Config& config, int columns) {
-  return config.keeps_offsets() ? warp_offset_bytes + roles_of(config, columns).consumer_warps() * vector_round : 0;
+  return config.stores(StoreTraits::offsets)
+             ? warp_offset_bytes + roles_of(config, columns).consumer_warps() * vector_round
+             : 0;
 }
 static_assert(roles_of(configs::folded).consumer_warps() * static_cast<int>(sizeof(std::int64_t)) <= warp_offset_bytes);
 // Memory::many_vectors() needs this (pipeline/shared_memory.cuh).
 static_assert(epilogue_warpgroup_roles.consumer_warps() == group_warps * group_warps);
 static_assert(vector_round == warp_threads * 2 * static_cast<int>(sizeof(std::int64_t)));
-
-// Whether kernels multiply floats as f16 or parts of f16, except for chains in strips. With fewer columns, loads and
-// stores take longer than products, and few cases would use such kernels.
-constexpr bool can_use_f16(int columns) { return columns >= 24; }
 
 }  // namespace convt::core::cuda::sm90

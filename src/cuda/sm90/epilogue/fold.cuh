@@ -8,6 +8,9 @@
 
 namespace convt::core::cuda::sm90 {
 
+// Whether an epilogue warpgroup's fold is that of raw accumulators; else it is one of norms without affine.
+__device__ __forceinline__ bool is_max_of_sums(const Fold& fold) { return fold.mode == Fold::max_of_sums; }
+
 // The folded results. The offsets of norms are summed apart and added at the end. `offset` is in memory, to save
 // registers.
 template <int n>
@@ -111,9 +114,10 @@ __device__ __forceinline__ void run_folded(const ConvParams& p, int variant, con
                    *reinterpret_cast<float2*>(memory.output_offset() + 1));  // after the offset of its only row tile
   const Fold::Mode mode = p.fold.mode;
   const auto specialised = [&](const auto& into) {
-    if (variant == MainloopVariant::four_steps_streamed || variant == MainloopVariant::four_steps_streamed_whole)
+    using enum WeightResidency;
+    if (variant == variant_of<4, streamed> || variant == variant_of<4, streamed_whole>)
       fold_specialised<Traits, 4>(p, memory.shared, offset, states, into);
-    else if (variant == MainloopVariant::two_steps_streamed || variant == MainloopVariant::two_steps_streamed_whole)
+    else if (variant == variant_of<2, streamed> || variant == variant_of<2, streamed_whole>)
       fold_specialised<Traits, 2>(p, memory.shared, offset, states, into);
     else
       return false;

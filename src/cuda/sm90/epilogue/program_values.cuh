@@ -143,7 +143,7 @@ struct PhaseValues : ColumnValues<Traits::columns> {
   }
   // From a tile's first output to the thread's first one of row tile b, in elements.
   __device__ std::int64_t offset_of(int b) const {
-    if constexpr (Traits::config.store != Store::rows) return memory.output_offset()[b];
+    if constexpr (Traits::StorePolicy::has_m_tile_offsets) return memory.output_offset()[b];
     const int thread = memory.consumer(), row = Fragment<n>::row(0, thread);
     return p.results.m_tile[thread / group_threads * m_tiles + b] +
            static_cast<std::int64_t>(row / 8) * p.results.group + row % 8 * p.results.position +

@@ -2,7 +2,7 @@
 // Register epilogues: they run a chain on the accumulators and pass the results to a writer.
 #pragma once
 
-#include "cuda/sm90/epilogue/gelu.cuh"
+#include "cuda/sm90/epilogue/activation.cuh"
 #include "cuda/sm90/epilogue/norm.cuh"
 #include "cuda/sm90/epilogue/real.cuh"
 
@@ -48,17 +48,18 @@ __device__ void end_columns(const RegisterEpilogue& chain, const ScaleBiasTable<
                             Columns<joint, m_tiles>& x) {
   if (chain.scale_bias[RegisterEpilogue::after_norm].present)
     apply_scale_bias(table.at(RegisterEpilogue::after_norm, i), x);
-  if (chain.activation == RegisterEpilogue::gelu) {
+  with_activation(
+      chain,
+      [&] {
 #pragma unroll
-    for (auto& phase : x) {
-      if constexpr (precise)
-        apply_precise_gelu<4 * m_tiles>(phase[0]);
-      else
-        apply_gelu<RegisterEpilogue::gelu_degree, 4 * m_tiles>(chain.q, phase[0]);
-    }
-  } else if (chain.activation == RegisterEpilogue::relu) {
-    apply_relu(x);
-  }
+        for (auto& phase : x) {
+          if constexpr (precise)
+            apply_precise_gelu<4 * m_tiles>(phase[0]);
+          else
+            apply_gelu<RegisterEpilogue::gelu_degree, 4 * m_tiles>(chain.q, phase[0]);
+        }
+      },
+      [&] { apply_relu(x); });
 }
 
 // Calls f(i, sums of the columns from 8*i on) up to the last channel, where the loop breaks. If columns were skipped
@@ -98,9 +99,9 @@ __device__ void end_chain(const RegisterEpilogue& chain, const ScaleBiasTable<n>
   else if (std::is_same_v<E, To> && joint == 2 && shortcuts && chain.only_relu)
     put_columns([](int, Columns<joint, m_tiles>& x) { apply_relu(x); });
   else if (std::is_same_v<E, To> && joint == 1 && chain.only_gelu)
-    chain.activation == RegisterEpilogue::gelu_of_norm ? put_gelu.template operator()<degree>()
-                                                       : put_gelu.template operator()<RegisterEpilogue::gelu_degree>();
-  else if (std::is_same_v<E, To> && chain.activation == RegisterEpilogue::gelu_of_norm)
+    is_gelu_of_norm(chain) ? put_gelu.template operator()<degree>()
+                           : put_gelu.template operator()<RegisterEpilogue::gelu_degree>();
+  else if (std::is_same_v<E, To> && is_gelu_of_norm(chain))
     put_columns([&](int, Columns<joint, m_tiles>& x) {
       end_norm(rows, x);
 #pragma unroll

@@ -7,7 +7,7 @@
 // row while the next tile is multiplied.
 #pragma once
 
-#include "cuda/sm90/epilogue/gelu.cuh"
+#include "cuda/sm90/epilogue/activation.cuh"
 #include "cuda/sm90/epilogue/scale_bias.cuh"
 #include "cuda/sm90/store/staging.cuh"
 #include "cuda/sm90/store/writer.cuh"
@@ -25,14 +25,17 @@ struct SwappedEpilogue {
     apply_scale_bias(RegisterEpilogue::before_norm, x);
     if (chain.empty) return;
     apply_scale_bias(RegisterEpilogue::after_norm, x);
-    if (chain.activation == RegisterEpilogue::gelu) {
+    with_activation(
+        chain,
+        [&] {
 #pragma unroll
-      for (int i = 0; i < count; i += SwappedFragment::each)
-        apply_gelu<RegisterEpilogue::gelu_degree, SwappedFragment::each>(chain.q, x + i);
-    } else if (chain.activation == RegisterEpilogue::relu) {
+          for (int i = 0; i < count; i += SwappedFragment::each)
+            apply_gelu<RegisterEpilogue::gelu_degree, SwappedFragment::each>(chain.q, x + i);
+        },
+        [&] {
 #pragma unroll
-      for (float& v : x) v = maximum(v, 0.0f);
-    }
+          for (float& v : x) v = maximum(v, 0.0f);
+        });
     apply_scale_bias(RegisterEpilogue::last, x);
   }
 

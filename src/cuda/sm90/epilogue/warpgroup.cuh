@@ -70,12 +70,12 @@ __device__ __forceinline__ void run_folded_resident(const ConvParams& p, int var
   float2 offsets;
   Folded<n> folded(p.fold, offsets);
   const auto pool = [&](const auto& into) {
-    if (variant == MainloopVariant::two_steps_resident)
+    if (variant == variant_of<2, WeightResidency::resident>)
       fold_phases<Traits, 2>(p, memory.shared, offset, states, into);
     else
       fold_phases<Traits, 4>(p, memory.shared, offset, states, into);
   };
-  if (p.fold.mode == Fold::max_of_sums)
+  if (is_max_of_sums(p.fold))
     pool([&](Fragment& x) { folded.add_greater(x); });
   else
     pool([&](Fragment& x) { folded.template add_norm<false>(p.epilogue, x); });
@@ -110,7 +110,7 @@ __device__ __forceinline__ void fold_nonfinite(const ConvParams& p, ConsumerStat
     offsets = before;
 #pragma unroll
     for (int i = 0; i < n / 2; ++i) folded.results[0][0][i] = results[i];
-    p.fold.mode == Fold::max_of_sums ? folded.add_greater(sums) : folded.template add_norm<false>(p.epilogue, sums);
+    is_max_of_sums(p.fold) ? folded.add_greater(sums) : folded.template add_norm<false>(p.epilogue, sums);
     if (number + 1 == p.phase_count) folded.end(p.fold);
 #pragma unroll
     for (int i = 0; i < n / 2; ++i) results[i] = folded.results[0][0][i];

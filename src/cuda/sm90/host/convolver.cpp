@@ -21,8 +21,8 @@ namespace convt::core::cuda::sm90 {
 namespace {
 
 // Whether an epilogue warpgroup can run this fold.
-bool has_epilogue_warpgroup(const ConvParams& p, int columns) {
-  return has_columns(configs::handed_over, columns) &&
+bool has_epilogue_warpgroup(const ConvParams& p, const Geometry& g) {
+  return has_kernel(configs::handed_over, g.columns, g.format, g.element, false) &&
          (p.fold.mode == Fold::sum_of_norm_without_affine || p.fold.mode == Fold::max_of_sums) &&
          (p.variant == MainloopVariant::two_steps_resident || p.variant == MainloopVariant::four_steps_resident);
 }
@@ -31,7 +31,7 @@ class TiledConvolver : public HopperConvolver {
  public:
   TiledConvolver(std::shared_ptr<const Program> program, const DeviceProperties& device, const Choice& choice)
       : program_(std::move(program)), device_(device), choice_(choice), g_(choice_.geometry) {
-    only_slides_ = choice_.preferred.config == configs::sliding && all_in_registers();
+    only_slides_ = choice_.preferred.config.slides() && all_in_registers();
   }
 
   std::int64_t mixed_channels() const override { return g_.columns; }
@@ -47,7 +47,7 @@ class TiledConvolver : public HopperConvolver {
   }
   std::string explain(bool pools) const override;
   double packed_bytes() const override {
-    const bool both = choice_.preferred.config == configs::sliding && !only_slides_;
+    const bool both = choice_.preferred.config.slides() && !only_slides_;
     return (static_cast<double>(header()) + weight_bytes()) * (both ? 2 : 1) + scales_bytes();
   }
   void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override;
@@ -78,7 +78,7 @@ class TiledConvolver : public HopperConvolver {
   // Weights with joined taps, for sliding planes, follow the weights of other tiles.
   std::size_t joined_at() const { return only_slides_ ? 0 : header() + static_cast<std::size_t>(weight_bytes()); }
   const std::byte* packed_of(const ConvJob& job, const Tile& tile) const {
-    return job.packed + (tile.config == configs::sliding ? joined_at() : 0);
+    return job.packed + (tile.config.slides() ? joined_at() : 0);
   }
   Flags packed_flags(const std::byte* packed) const { return {packed, flag_loads(g_.bands * g_.chunks * pieces())}; }
   bool are_short(const ConvJob& job) const;
@@ -124,27 +124,18 @@ class TiledConvolver : public HopperConvolver {
 
 std::string TiledConvolver::explain(bool pools) const {
   const Tile& t = pools ? choice_.folded : choice_.preferred;
-  const convt_dtype dtype = program_->asked->dtype;
   return formatted(
       "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
-      g_.tf32_as_f16()             ? "f16 in place of tf32"
-      : g_.format == Format::f16x3 ? "f16, three products for each of float32"
-      : g_.splits()                ? "tf32, three products for each of float32"
-      : dtype == CONVT_F32         ? "tf32"
-      : dtype == CONVT_F16         ? "f16"
-                                   : "bf16",
-      g_.columns, t.print(), t.halo_stage_bytes >> 10, t.halo_stages,
+      launchers_of(g_.format, g_.element).about, g_.columns, t.print(), t.halo_stage_bytes >> 10, t.halo_stages,
       t.resident || volume(program_->convolution.stride) == 1 ? "" : " (again for each phase)",
-      t.weight_stage_tiles * g_.columns * (t.config == configs::sliding ? joined_taps : 1) * g_.row_bytes >> 10,
-      t.weight_stages);
+      t.weight_stage_tiles * g_.columns * t.config.joined() * g_.row_bytes >> 10, t.weight_stages);
 }
 
 // Whether a step is a pool whose windows are the phases of a position.
 bool TiledConvolver::folds(const Step& step) const {
   const Op* const op = std::get_if<Op>(&step.what);
   const Convolution& c = program_->convolution;
-  if (op == nullptr || !has_columns(configs::folded, g_.columns) || !choice_.folded.rejection.empty() ||
-      volume(c.stride) == 1 || g_.windows.count() > 1)
+  if (op == nullptr || !choice_.folded.rejection.empty() || volume(c.stride) == 1 || g_.windows.count() > 1)
     return false;
   return std::visit(
       [&]<class T>(const T& pool) {
@@ -180,7 +171,7 @@ void TiledConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, 
   p.nonfinite = reinterpret_cast<unsigned char*>(packed);
   p.shifts = reinterpret_cast<int*>(packed + shifts_at());
   p.weights = packed + header();
-  p.joined = tile.config == configs::sliding ? joined_taps : 1;
+  p.joined = tile.config.joined();
   p.taps = g_.tap_count() / p.joined;
   p.pieces = pieces();
   for (std::size_t a = 0; a < 3; ++a) {
@@ -193,7 +184,7 @@ void TiledConvolver::pack_as(const Tile& tile, PackParams p, std::byte* packed, 
     }
   }
   if (p.joined > 1) p.extent[0] = p.phases[0][0].count = 1;
-  launch_pack(p, program_->asked->dtype, g_.format, stream, early);
+  launch_pack(p, g_.format, g_.element, stream, early);
 }
 
 void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype, void* packed, cudaStream_t stream,
@@ -218,7 +209,7 @@ void TiledConvolver::pack(const void* kernel, [[maybe_unused]] convt_dtype dtype
     early = true;
   }
   if (!only_slides_) pack_as(choice_.strip, p, to, stream, early);
-  if (choice_.preferred.config == configs::sliding)
+  if (choice_.preferred.config.slides())
     pack_as(choice_.preferred, p, to + joined_at(), stream, early || !only_slides_);
 }
 
@@ -251,7 +242,7 @@ std::array<int, 3> TiledConvolver::set_axes(const ConvJob& job, const Tile& tile
     const auto wraps = static_cast<int>(stride - lead.phase) - window.first[own];
     axis.lead = std::clamp(axis.stride - wraps, 0, axis.stride);
     axis.size = static_cast<int>(outputs_in(window, own, job.slab.box.size[own]));
-    const bool slides = tile.config == configs::sliding && a == 0;
+    const bool slides = tile.config.slides() && a == 0;
     axis.tile = slides ? axis.size : tile.size[a];
     axis.tiles = (axis.size - 1) / (axis.tile * axis.stride) + 1;
     const Reach reach = reach_of(axis.taps, lead.phase);
@@ -276,7 +267,7 @@ std::array<int, 3> TiledConvolver::set_axes(const ConvJob& job, const Tile& tile
 void TiledConvolver::set_tile(const Tile& tile, ConvParams& p) const {
   const auto [depth, height, width] = tile.m_tiles;
   p.m_tiles = depth * height * width;
-  const bool duplicated = tile.config == configs::quads;
+  const bool duplicated = tile.config.duplicates();
   const int half = duplicated_line(p.axis[2].halo), line = duplicated ? 2 * half : p.axis[2].halo;
   const int plane = p.axis[1].halo * line, units = g_.row_bytes / 16;
   p.line_rows = line;
@@ -321,7 +312,7 @@ bool TiledConvolver::runs_program(const ConvJob& job) const {
   RegisterProgram program;
   if (job.pool != nullptr || !make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, program)) return false;
   const Tile& tile = must_be_plain(job, &program) ? choice_.plain : choice_.preferred;
-  return tile.rejection.empty() && !(has_mixing_steps(program) && tile.config == configs::swapped);
+  return tile.rejection.empty() && !(has_mixing_steps(program) && tile.config.swaps());
 }
 // Whether the job's chains are register epilogues.
 bool TiledConvolver::are_short(const ConvJob& job) const {
@@ -341,15 +332,12 @@ bool TiledConvolver::must_be_plain(const ConvJob& job, const RegisterProgram* pr
   const convt_dtype dtype = program_->asked->dtype;
   const auto width = static_cast<int>(job.slab.box.size[2]);
   const Config& config = choice_.preferred.config;
-  const bool along_w = config == configs::swapped || config == configs::rows;
   const bool reduces = program != nullptr && program->channels != g_.out_channels;
-  return (along_w && (job.to.dtype != dtype || job.to.step.w != 1)) ||
-         (config == configs::swapped && !has_near_ends(job.to.step, choice_.preferred.size)) ||
-         (config == configs::quads && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width))) ||
-         (program != nullptr && config == configs::rows &&
-          !has_kernel(configs::rows, g_.columns, g_.format, g_.element, true)) ||
-         (reduces && (along_w || config == configs::quads ||
-                      config == configs::sliding));  // their stores expect the convolution's channels
+  return (config.stores(StoreTraits::lines) && (job.to.dtype != dtype || job.to.step.w != 1)) ||
+         (config.swaps() && !has_near_ends(job.to.step, choice_.preferred.size)) ||
+         (config.duplicates() && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width))) ||
+         (program != nullptr && !has_kernel(config, g_.columns, g_.format, g_.element, true)) ||
+         (reduces && !config.stores(StoreTraits::any_results));
 }
 
 void TiledConvolver::prepare_epilogue(const ConvJob& job, const Tile& tile, bool programmed, ConvParams& p) const {
@@ -362,7 +350,7 @@ void TiledConvolver::prepare_epilogue(const ConvJob& job, const Tile& tile, bool
     p.undo = undo;
     return;
   }
-  if (tile.config != configs::strip) {
+  if (!tile.config.in_strip()) {
     match_epilogue(job.chain, g_.out_channels, p.epilogue);
     match_epilogue(job.behind, g_.out_channels, p.after_fold);
   }
@@ -384,8 +372,8 @@ void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& li
   ConvParams p;
   const convt_dtype dtype = program_->asked->dtype;
   const Tile& tile = tile_for(job);
-  assert(tile.config != configs::strip || !only_slides_);
-  const bool programmed = tile.config != configs::strip && !are_short(job);
+  assert(!tile.config.in_strip() || !only_slides_);
+  const bool programmed = !tile.config.in_strip() && !are_short(job);
   prepare_epilogue(job, tile, programmed, p);
   const std::array<int, 3> leads = set_axes(job, tile, window, p);
   set_tile(tile, p);
@@ -394,7 +382,7 @@ void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& li
   p.weight_guard = link.weight_guard;
   p.shifts = reinterpret_cast<const int*>(packed + shifts_at());
   p.weights = packed + header();
-  p.taps = g_.tap_count() / (tile.config == configs::sliding ? joined_taps : 1);
+  p.taps = g_.tap_count() / tile.config.joined();
   p.in_channels = g_.in_channels;
   p.out_channels = g_.out_channels;
   p.row_bytes = g_.row_bytes;
@@ -402,7 +390,7 @@ void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& li
   p.steps = g_.row_steps();
   p.last_steps = g_.last_steps;
   p.weight_stage_units = tile.weight_stage_tiles * g_.columns * g_.row_bytes / 16;
-  p.tile_units = g_.columns * (tile.config == configs::sliding ? joined_taps : 1) * g_.row_bytes / 16;
+  p.tile_units = g_.columns * tile.config.joined() * g_.row_bytes / 16;
   const auto groups = [&](int steps) { return (steps * step_bytes / g_.operand() / group_channels + 1) / 2; };
   p.groups = groups(g_.row_bytes / step_bytes);
   p.last_groups = groups(g_.last_steps);
@@ -410,29 +398,28 @@ void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& li
   p.bands = g_.bands;
   p.work_tiles =
       static_cast<int>(job.slab.images.size()) * p.axis[0].tiles * p.axis[1].tiles * p.axis[2].tiles * p.bands;
-  p.paired = tile.config == configs::swapped
-                 ? are_pairs(job.to, p.axis[2].size) && (!tile.run || p.axis[2].halo % 2 == 0)
-                 : window.stride[2] % 2 == 0 &&
-                       is_paired(job.to, p.axis[2], programmed ? p.program.channels : g_.out_channels);
-  p.vectors = tile.config == configs::folded && job.to.dtype == dtype && has_vectors(job.to, p.axis[2], g_);
+  p.paired = tile.config.swaps() ? are_pairs(job.to, p.axis[2].size) && (!tile.run || p.axis[2].halo % 2 == 0)
+                                 : window.stride[2] % 2 == 0 &&
+                                       is_paired(job.to, p.axis[2], programmed ? p.program.channels : g_.out_channels);
+  p.vectors = tile.config.folds() && job.to.dtype == dtype && has_vectors(job.to, p.axis[2], g_);
   p.to = job.to;
   if (tile.order[0] == 1) std::swap(p.to.step.d, p.to.step.h);
   p.results = result_steps(p, job.pool != nullptr ? std::array{1, 1, 1} : window.stride, g_.columns);
   p.missing = missing_everywhere(p);
   p.chain = job.chain;
-  fill_phases(window, leads, tile.config == configs::sliding, p);
+  fill_phases(window, leads, tile.config.slides(), p);
   const bool few = p.work_tiles < most_split_rounds * device_.multiprocessors;
   const std::int64_t partials = split_work_tiles(p, few && tile.config.splits(), device_.multiprocessors);
-  const std::int64_t parts = tile.config == configs::sliding ? std::int64_t{p.work_tiles} * p.axis[0].size : partials;
+  const std::int64_t parts = tile.config.slides() ? std::int64_t{p.work_tiles} * p.axis[0].size : partials;
   const auto grid = static_cast<int>(std::min<std::int64_t>(parts, device_.multiprocessors));
-  if (tile.config != configs::sliding && tile.config != configs::k_heavy) list_taps(p, tile.config.joint());
+  if (!tile.config.slides() && !tile.config.is_k_heavy()) list_taps(p, tile.config.joint());
   // Without rotation, each block would have the same tile of every row.
   const bool same = p.axis[2].tiles > 1 && grid % (p.axis[2].tiles * p.bands) == 0;
-  assign_work_tiles(p, grid, tile.config == configs::swapped && same);
+  assign_work_tiles(p, grid, tile.config.rotates() && same);
   Config config = tile.config;
   int shared = tile.shared;
-  if (!g_.splits() && has_epilogue_warpgroup(p, g_.columns) &&
-      shared + epilogue_warpgroup_bytes(g_.columns) <= most_shared && list_folded_taps(p)) {
+  if (has_epilogue_warpgroup(p, g_) && shared + epilogue_warpgroup_bytes(g_.columns) <= most_shared &&
+      list_folded_taps(p)) {
     config = configs::handed_over;
     shared += epilogue_warpgroup_bytes(g_.columns);
   }
@@ -440,14 +427,9 @@ void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& li
   if (scales_filters() && g_.splits())
     p.weight_undo =
         reinterpret_cast<const float*>(job.packed + scales_at()) + 2 * static_cast<std::size_t>(g_.out_channels);
-  const auto run = g_.format == Format::f16x3 ? (programmed ? launch_program_f16x3 : launch_conv_f16x3)
-                   : g_.splits()              ? (programmed ? launch_program_tf32x3 : launch_conv_tf32x3)
-                   : g_.tf32_as_f16()         ? (programmed ? launch_program_tf32_as_f16 : launch_conv_tf32_as_f16)
-                   : dtype == CONVT_F32       ? (programmed ? launch_program_tf32 : launch_conv_tf32)
-                   : dtype == CONVT_F16       ? (programmed ? launch_program_f16 : launch_conv_f16)
-                                              : (programmed ? launch_program_bf16 : launch_conv_bf16);
+  const Launchers& launchers = launchers_of(g_.format, g_.element);
   pass_on(tile, how, p, link);
-  run(config, g_.columns, p, how);
+  (programmed ? launchers.program : launchers.conv)(config, g_.columns, p, how);
 }
 
 // Passes the first kernel's assignment of work tiles on to the fallback kernel.
@@ -466,7 +448,7 @@ void TiledConvolver::pass_on(const Tile& tile, const Launch& how, ConvParams& p,
   }
   link.order = tile.order;
   p.range_flags = link.range_flags;
-  link.assignment = assignment_of(p, tile.config == configs::sliding);
+  link.assignment = assignment_of(p, tile.config.slides());
 }
 
 std::int64_t TiledConvolver::most_work_tiles() const {
@@ -476,7 +458,7 @@ std::int64_t TiledConvolver::most_work_tiles() const {
     std::int64_t work_tiles = capped_product({program_->asked->input.batch, g_.bands});
     for (std::size_t a = 0; a < 3; ++a) {
       const std::size_t own = tile->order[a];
-      if (tile->config == configs::sliding && a == 0) continue;
+      if (tile->config.slides() && a == 0) continue;
       work_tiles = capped_product(
           {work_tiles, ceil_div(program_->convolution.output[own], tile->size[a] * g_.taps[own].stride)});
     }

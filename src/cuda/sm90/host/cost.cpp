@@ -17,9 +17,9 @@ namespace {
 // The products of one row tile and 32 bytes of its rows. Swapped operands leave producers and writers more of shared
 // memory's rate.
 double m_tile_clocks(const Config& config, int columns) {
-  if (config == configs::swapped) return 1.3 * swapped_positions / 2.0 * columns / swapped_channels;
+  if (config.swaps()) return 1.3 * swapped_positions / 2.0 * columns / swapped_channels;
   return instruction_clocks(columns) *
-         (config.warps != Warps::balanced ? 1.2 : 1);  // two warpgroups hide less than four
+         (config.is_k_heavy() || config.is_wide() ? 1.2 : 1);  // two warpgroups hide less than four
 }
 
 constexpr double load_latency = 1400;                 // of a load
@@ -27,11 +27,12 @@ constexpr double weight_latency = 1400;               // of a stage of weights, 
 constexpr double sector_rate = 32, weight_rate = 24;  // bytes per clock
 constexpr double result_rate = 6, quad_rate = 6.5;    // sums per clock
 constexpr double staging_clocks = 1000;               // a tile with swapped operands: waiting and staging
+constexpr bool is_plain_single(const Config& config) { return config.is_single() && !config.is_wide(); }
 // Loading one input, where only one phase uses it: beside products with 128 columns, and with fewer. 16-bit inputs are
 // loaded in pairs.
 constexpr double value_clocks(const Config& config, int element) {
-  if (config == configs::swapped) return element == 4 ? 0.72 : 0.26;
-  return config != configs::single ? 0 : element == 4 ? 1.15 : 0.48;
+  if (config.swaps()) return element == 4 ? 0.72 : 0.26;
+  return !is_plain_single(config) ? 0 : element == 4 ? 1.15 : 0.48;
 }
 // Storing outputs that are contiguous in memory. writer: by writers. line: a line whose first and last sectors are
 // partial. run: a few positions. apart: a few positions, phase by phase. half: half a sector.
@@ -58,18 +59,17 @@ double steps_of(const Geometry& g) { return ((g.chunks - 1.0) * g.row_steps() + 
 
 // The number of outputs along w that are stored at once.
 double run_of(const Geometry& g, const Tile& tile, std::int64_t line) {
-  const bool lines = tile.config == configs::rows || tile.config == configs::swapped;
+  const bool lines = tile.config.stores(StoreTraits::lines);
   const std::int64_t most = (lines ? tile.size[2] : 8) * std::min<std::int64_t>(tile.config.joint(), g.taps[2].stride);
   return static_cast<double>(line) / static_cast<double>(ceil_div(line, most));
 }
 // Storing outputs in partial sectors, if rows begin and end anywhere in a sector; else in half sectors.
 double piece_clocks(const Geometry& g, const Tile& tile, double outputs, double run) {
-  if (tile.config == configs::swapped) return 0;
-  if (!g.ragged)
-    return tile.config == configs::single && 8 * g.element < sector_bytes ? outputs / run * half_clocks : 0;
+  if (tile.config.swaps()) return 0;
+  if (!g.ragged) return is_plain_single(tile.config) && 8 * g.element < sector_bytes ? outputs / run * half_clocks : 0;
   const bool pairs = g.taps[2].stride == 2 && g.output[2] % 2 == 0 && g.out_channels % 8 == 0;
   const bool apart = tile.config.joint() == 2 && !pairs;  // phases are stored one by one
-  const double ends = tile.config == configs::rows ? line_clocks : apart ? apart_clocks : run_clocks;
+  const double ends = tile.config.stores(StoreTraits::lines) ? line_clocks : apart ? apart_clocks : run_clocks;
   return outputs / run * (ends + run * g.element / run_rate);
 }
 
@@ -98,15 +98,13 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
                              : static_cast<double>(g.tap_count()) * g.chunks * g.columns * g.row_bytes /
                                    std::min(weight_rate, (tile.weight_stages - 1) * stage / weight_latency);
   const double halo = halo_clocks(g, tile) * passes;
-  const double rate = tile.config == configs::quads ? quad_rate : result_rate;
+  const double rate = tile.config.duplicates() ? quad_rate : result_rate;
   const double chain = positions * phases * g.columns * g.chain_clocks;
-  const double results =
-      chain + (tile.config == configs::swapped ? staging_clocks : positions * phases * g.columns / rate);
+  const double results = chain + (tile.config.swaps() ? staging_clocks : positions * phases * g.columns / rate);
   const double outputs = static_cast<double>(images) * static_cast<double>(volume(box)) * g.out_channels;
   const double stored = outputs / std::max(work_tiles, 1.0), run = run_of(g, tile, box[2]);  // stored: by a tile
   const double stores = piece_clocks(g, tile, stored, run);
-  const double writers =
-      tile.config == configs::swapped ? stored / run * (writer_clocks + run * g.element / writer_rate) : 0;
+  const double writers = tile.config.swaps() ? stored / run * (writer_clocks + run * g.element / writer_rate) : 0;
   // The halo of a block's first tile, or the first chunk of that halo, precedes all products.
   const bool one = work_tiles * partials <= device.multiprocessors;
   const bool overlaps = tile.halo_stages > g.chunks || !tile.resident;
@@ -117,7 +115,8 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
   // Parts that overlap slow each other down a little.
   const double before = longest + 0.1 * (all - longest);
   const auto work = [&] {
-    if (tile.config == configs::rows) return before + std::max(results, stores);  // all consumers wait for each other
+    if (tile.config.stores(StoreTraits::lines) && !tile.config.swaps())
+      return before + std::max(results, stores);  // all consumers wait for each other
     return std::max(before + results, stores) + 0.1 * std::min(before + results, stores);
   };
   // Runs begin in the middle of 128-byte lines, other tiles at their beginning.
@@ -128,7 +127,7 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
 // Loading one plane. Threads load 8 channels of a few rows while they store others (loader/planes.cuh).
 double plane_clocks(const Geometry& g, const Tile& tile) {
   const double all = halo_clocks(g, tile);
-  const int most = (configs::sliding.m_tiles() + 1) * roles_of(configs::sliding).producers * group_threads / 2;
+  const int most = (tile.config.m_tiles() + 1) * roles_of(tile.config).producers * group_threads / 2;
   if (tile.halo_rows > most) return all;
   const double groups = steps_of(g) * step_bytes / g.operand() / group_channels / 2;
   return std::max(std::ceil(groups) * load_latency / 2, sector_clocks(g, tile.halo_rows, tile.halo[2]));
@@ -139,7 +138,7 @@ double sliding_seconds(const Geometry& g, const Tile& tile, std::int64_t images,
   const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
   const double products = taps * steps_of(g) * sliding_rows / m_tile_rows * instruction_clocks(joined_taps * g.columns);
   const double plane = std::max(products, plane_clocks(g, tile)) + positions * g.columns * g.chain_clocks +
-                       positions * g.columns / result_rate / roles_of(configs::sliding).consumers;
+                       positions * g.columns / result_rate / roles_of(tile.config).consumers;
   const auto planes = static_cast<double>(box[tile.order[0]]);
   double columns = static_cast<double>(images);
   for (const std::size_t a : {1U, 2U}) columns *= static_cast<double>(ceil_div(box[tile.order[a]], tile.size[a]));
@@ -155,8 +154,7 @@ double sliding_seconds(const Geometry& g, const Tile& tile, std::int64_t images,
 double seconds_of(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
                   const DeviceProperties& device) {
   const double more_launches = launch_seconds * (g.windows.count() - 1);
-  return more_launches +
-         (tile.config == configs::sliding ? sliding_seconds : tile_seconds)(g, tile, images, box, device);
+  return more_launches + (tile.config.slides() ? sliding_seconds : tile_seconds)(g, tile, images, box, device);
 }
 
 }  // namespace convt::core::cuda::sm90

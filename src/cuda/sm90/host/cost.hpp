@@ -12,7 +12,4 @@ inline constexpr int sector_bytes = 32;  // memory is written in sectors
 // (docs/hopper-notes.md).
 double instruction_clocks(int columns);
 
-// Rows of a sliding plane, in all row tiles.
-inline constexpr int sliding_rows = roles_of(configs::sliding).consumers * configs::sliding.m_tiles() * m_tile_rows;
-
 }  // namespace convt::core::cuda::sm90

@@ -2,6 +2,7 @@
 #include "cuda/sm90/host/engine.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.hpp"
 #include "cuda/schedule/candidate.hpp"
@@ -34,32 +35,29 @@ struct Tiling {
   std::string rejection;
 };
 Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::DeviceProperties& device) {
-  const auto tiles_in = [&](std::initializer_list<Config> all_configs) {
+  const auto tiles_in = [&](const std::vector<Config>& configs) {
     std::vector<Tile> all;
-    for (const Config& config : all_configs)
-      std::ranges::copy(tiles_of(geometry, config, device), std::back_inserter(all));
+    for (const Config& config : configs) std::ranges::copy(tiles_of(geometry, config, device), std::back_inserter(all));
+    if (all.empty()) all.emplace_back().rejection = "no kernel has so many columns";
     return sorted(std::move(all));
   };
-  const bool pairs = geometry.taps[2].stride >= 2;
-  const bool paired = has_columns(configs::paired, geometry.columns);
-  const Config& plain = geometry.splits() ? (pairs ? configs::split_paired : configs::split_single)
-                        : !pairs          ? configs::single
-                        : paired          ? configs::paired
-                                          : configs::k_heavy;
+  std::vector<Config> strips, folded, others, plain;
+  for (const ConfigRow& row : config_table) {
+    const Config& own = row.config;
+    if (suits(geometry, own)) (own.in_strip() ? strips : own.folds() ? folded : others).push_back(own);
+  }
+  const auto first = std::ranges::find_if(others, [](const Config& c) { return c.stores(StoreTraits::any_results); });
+  if (first != others.end()) plain = {*first};
   Tiling tiling;
   tiling.choice = {.geometry = geometry,
                    .preferred = {},
-                   .plain = tiles_in({plain}).front(),
+                   .plain = tiles_in(plain).front(),
                    .folded = {},
-                   .strip = tiles_in({configs::strip}).front()};
+                   .strip = tiles_in(strips).front()};
   // Swapped operands need a chain without a norm, and a plain tile for results that they cannot store.
-  const Config& first = pairs ? configs::paired : configs::single;
-  tiling.tiles =
-      geometry.splits() ? tiles_in({plain})
-      : mixes(program) || !tiling.choice.plain.rejection.empty()
-          ? tiles_in({first, configs::quads, configs::rows, configs::k_heavy, configs::sliding})
-          : tiles_in({first, configs::quads, configs::rows, configs::k_heavy, configs::sliding, configs::swapped});
-  tiling.folded = tiles_in({geometry.splits() ? configs::split_folded : configs::folded});
+  if (mixes(program) || !tiling.choice.plain.rejection.empty()) std::erase_if(others, std::mem_fn(&Config::swaps));
+  tiling.tiles = tiles_in(others);
+  tiling.folded = tiles_in(folded);
   tiling.choice.preferred = tiling.tiles.front();
   tiling.choice.folded = tiling.folded.front();
   const std::string& strip = tiling.choice.strip.rejection;
@@ -68,7 +66,7 @@ Tiling tiling_of(const Program& program, const Geometry& geometry, const cuda::D
 }
 // Whether rows of 64 bytes are better: they make room for swapped operands, which can store the results.
 bool is_better(const Program& program, const Tiling& half, const Tiling& whole) {
-  return program.asked->output_layout == CONVT_CHANNELS_FIRST && half.choice.preferred.config == configs::swapped &&
+  return program.asked->output_layout == CONVT_CHANNELS_FIRST && half.choice.preferred.config.swaps() &&
          half.choice.preferred.seconds < 0.95 * whole.choice.preferred.seconds;
 }
 

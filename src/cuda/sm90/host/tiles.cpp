@@ -29,13 +29,9 @@ int strip_bytes(int pixels, int columns) {
 
 // Shared memory beside halo and weight stages: work tiles, output offsets, a strip or scale and bias, staged results.
 int fixed_bytes(const Geometry& g, const Config& config) {
-  const int chain = config == configs::strip
-                        ? strip_bytes(roles_of(config, g.columns).consumers * m_tile_rows, g.columns)
-                        : (config.phases == Phases::folded ? 2 : 1) * scale_bias_bytes(g.columns);
-  const int staged = config == configs::swapped   ? swapped_staged_bytes(g.element)
-                     : config == configs::sliding ? plane_staged_bytes(sliding_rows, g.columns)
-                     : config == configs::rows    ? rows_staged_bytes(g.element)
-                                                  : 0;
+  const int chain = config.in_strip() ? strip_bytes(roles_of(config, g.columns).consumers * m_tile_rows, g.columns)
+                                      : (config.folds() ? 2 : 1) * scale_bias_bytes(g.columns);
+  const int staged = staged_bytes_of(config, g.columns, g.element);
   const WarpRoles roles = roles_of(config, g.columns);
   const int each = work_tile_bytes + (config.splits() ? partial_tile_bytes : 0);
   return shared_slack + (most_halo_stages + roles.warps()) * each + offset_bytes_of(config, g.columns) + chain + staged;
@@ -56,7 +52,7 @@ void size_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   // Weight tiles of a stage. Split operands wait for all products at the end of a stage, so their stages are larger.
   int streamed = std::max((g.splits() ? 2 : 1) * weight_stage_bytes / weights, 1);
   const int left = most_shared - fixed_bytes(g, tile.config);
-  const int line = tile.config == configs::quads ? 2 * duplicated_line(tile.halo[2]) : tile.halo[2];
+  const int line = tile.config.duplicates() ? 2 * duplicated_line(tile.halo[2]) : tile.halo[2];
   const int rows = tile.run ? static_cast<int>(run_rows(g, tile)) : tile.halo[0] * tile.halo[1] * line;
   tile.halo_stage_bytes = round_up(rows * g.row_bytes, 1024);
   const auto fit_beside = [&](int stage) { return (left - least_stages * stage * weights) / tile.halo_stage_bytes; };
@@ -72,7 +68,7 @@ void size_buffers(const Geometry& g, int halo_tiles, Tile& tile) {
   }
   const int after_halo = left - tile.halo_stages * tile.halo_stage_bytes;
   // Stages are halved if few would fit, but not with one phase, where small stages were slower.
-  const int few = tile.config == configs::quads ? few_stages - 1 : few_stages;  // three large ones were faster
+  const int few = tile.config.duplicates() ? few_stages - 1 : few_stages;  // three large ones were faster
   if (tile.resident && after_halo / (streamed * weights) < few) streamed = std::max(streamed / 2, 1);
   if (streamed > 1) streamed -= streamed % 2;  // pairs of taps
   tile.all_weights = g.bands == 1 && all <= after_halo / weights;
@@ -104,7 +100,7 @@ Tile tile_of(const Geometry& g, const Config& config, int group_axis, const std:
   for (int a = 0; a < 3; ++a) {
     const auto i = static_cast<std::size_t>(a);
     // With a duplicated halo, two groups of rows have 16 neighbouring positions.
-    const int along_w = config == configs::quads ? 16 : 8;
+    const int along_w = config.duplicates() ? 16 : 8;
     tile.size[i] = m_tiles[i] * (a == group_axis ? config.positions() / along_w : 1) * (a == 2 ? along_w : 1);
     tile.halo[i] = tile.size[i] + g.span[i];
     rows *= tile.halo[i];
@@ -127,16 +123,13 @@ bool slides(const TapAxis& axis) { return axis.stride == 1 && axis.kernel == joi
 bool sliding_order(const Geometry& g, std::array<std::size_t, 3>& order) {
   for (const TapAxis& axis : g.taps)
     if (axis.stride != 1) return false;
-  if (g.bands > 1 || !has_columns(configs::sliding, g.columns) ||
-      (!slides(g.taps[0]) && (g.taps[0].kernel > 1 || !slides(g.taps[1]))))
-    return false;
+  if (g.bands > 1 || (!slides(g.taps[0]) && (g.taps[0].kernel > 1 || !slides(g.taps[1])))) return false;
   if (!slides(g.taps[0])) order = {1, 0, 2};
   return true;
 }
 
 // Completes a tile of sliding planes whose positions are known.
 Tile sliding_tile(const Geometry& g, Tile tile, const DeviceProperties& device) {
-  tile.config = configs::sliding;
   tile.size[0] = static_cast<int>(std::min(g.output[tile.order[0]], most_sizes));
   std::int64_t halo = 1;
   for (const std::size_t a : {1U, 2U}) {
@@ -187,9 +180,9 @@ std::vector<Tile> run_tiles(const Geometry& g, const Config& config, const std::
   const int span = g.span[order[2]], rows = sliding_rows;
   static_assert(sliding_rows == roles_of(configs::swapped).consumers * configs::swapped.positions());
   // Pairs of outputs are aligned in the staging buffer only if lines have even length.
-  if (config == configs::swapped && span % 2 != 0 && g.output[order[2]] % 2 == 0) return tiles;
+  if (config.swaps() && span % 2 != 0 && g.output[order[2]] % 2 == 0) return tiles;
   // Parts consist of whole sectors if rows do, else of pairs.
-  const int whole = config == configs::sliding ? 1 : g.ragged ? 2 : sector_bytes / g.element;
+  const int whole = config.slides() ? 1 : g.ragged ? 2 : sector_bytes / g.element;
   const std::int64_t height = g.output[order[1]], width = g.output[order[2]];
   for (std::int64_t parts = ceil_div(width, rows); parts <= std::min(width, ceil_div(width, rows) + most_parts);
        ++parts) {
@@ -202,7 +195,7 @@ std::vector<Tile> run_tiles(const Geometry& g, const Config& config, const std::
     const std::int64_t along_w = ceil_div(ceil_div(width, parts), whole) * whole;
     const std::int64_t most = (rows + span) / (along_w + span);
     tile.size = {1, static_cast<int>(ceil_div(height, ceil_div(height, most))), static_cast<int>(along_w)};
-    tile = config == configs::sliding ? sliding_tile(g, tile, device) : swapped_run(g, tile, device);
+    tile = config.slides() ? sliding_tile(g, tile, device) : swapped_run(g, tile, device);
     if (tile.rejection.empty() && (tiles.empty() || tiles.back().size != tile.size)) tiles.push_back(tile);
   }
   std::stable_sort(tiles.begin(), tiles.end(), [](const Tile& a, const Tile& b) { return a.seconds < b.seconds; });
@@ -210,15 +203,16 @@ std::vector<Tile> run_tiles(const Geometry& g, const Config& config, const std::
   return tiles;
 }
 
-std::vector<Tile> sliding_tiles(const Geometry& g, const DeviceProperties& device) {
+std::vector<Tile> sliding_tiles(const Geometry& g, const Config& config, const DeviceProperties& device) {
   std::array<std::size_t, 3> order{0, 1, 2};
   std::vector<Tile> tiles;
   if (!sliding_order(g, order)) return tiles;
-  tiles = run_tiles(g, configs::sliding, order, device);
+  tiles = run_tiles(g, config, order, device);
   const int m_tiles = sliding_rows / m_tile_rows;
   for (const int axis : {1, 2})
     for (int h = 1; h <= m_tiles; h *= 2) {
       Tile tile;
+      tile.config = config;
       tile.order = order;
       tile.group_axis = axis;
       tile.m_tiles = {1, h, m_tiles / h};
@@ -276,7 +270,7 @@ void set_rows(Geometry& g, int bytes) {
 }
 
 Geometry with_f16(Geometry g) {
-  g.format = g.splits() ? Format::f16x3 : Format::f16;
+  g.format = guarded_format(g.format);
   choose_rows(g);
   return g;
 }
@@ -346,28 +340,29 @@ std::string Tile::print() const {
                    joined(size, "x"));
 }
 
-std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const DeviceProperties& device) {
-  if (config == configs::sliding) return sliding_tiles(g, device);
+bool suits(const Geometry& g, const Config& config) {
+  if (config.in_strip()) return true;
+  if (!has_kernel(config, g.columns, g.format, g.element, false)) return false;
+  if (config.folds() || config.hands_over()) return config.folds();
+  const std::int64_t along_w = g.taps[2].stride;
+  std::array<std::size_t, 3> order{0, 1, 2};
+  if (config.slides()) return sliding_order(g, order);
+  if (config.swaps()) return along_w * g.taps[0].stride * g.taps[1].stride == 1;
+  if (config.stores(StoreTraits::all_phases) && (along_w != 2 || g.windows.count() > 1)) return false;
+  if (config.stores(StoreTraits::lines) && !g.ragged) return false;
+  if (config.duplicates() && (g.row_bytes != 64 || !g.fours)) return false;
   // With one chunk, k_heavy is tried only if `paired` does not have these columns.
-  const bool few = g.chunks == 1 && has_columns(configs::paired, g.columns);
-  if (config == configs::k_heavy && (few || g.taps[2].stride == 1 || !has_columns(configs::k_heavy, g.columns)))
-    return {};
-  if (config == configs::paired && !has_columns(configs::paired, g.columns)) return {};
-  if (config == configs::swapped &&
-      (g.columns != swapped_channels || g.taps[0].stride * g.taps[1].stride * g.taps[2].stride != 1))
-    return {};
-  // The stores of quads and rows count outputs of all phases, not of a window.
-  if ((config == configs::quads || config == configs::rows) && g.windows.count() > 1) return {};
-  const bool duplicated = has_kernel(configs::quads, g.columns, g.format, g.element, false) && g.row_bytes == 64 &&
-                          g.taps[2].stride == 2 && g.fours;
-  if (config == configs::quads && !duplicated) return {};
-  if (config == configs::rows && (!has_columns(configs::rows, g.columns) || g.taps[2].stride != 2 || !g.ragged))
-    return {};
+  if (config.is_k_heavy() && g.chunks == 1 && has_columns(configs::paired, g.columns)) return false;
+  return (along_w > 1) == (config.joint() > 1);
+}
+
+std::vector<Tile> tiles_of(const Geometry& g, const Config& config, const DeviceProperties& device) {
+  if (config.slides()) return sliding_tiles(g, config, device);
   const int m_tiles = roles_of(config, g.columns).consumers * config.m_tiles(g.columns);
   std::vector<Tile> tiles;
-  if (config == configs::swapped) tiles = run_tiles(g, config, {0, 1, 2}, device);
+  if (config.swaps()) tiles = run_tiles(g, config, {0, 1, 2}, device);
   for (const int axis : {1, 0, 2}) {  // of equal costs, the first axis is taken; the order was measured
-    if (config == configs::quads && axis != 1) continue;
+    if (config.duplicates() && axis != 1) continue;
     for (int d = 1; d <= m_tiles; d *= 2)
       for (int h = 1; d * h <= m_tiles; h *= 2)
         tiles.push_back(tile_of(g, config, axis, {d, h, m_tiles / (d * h)}, device));

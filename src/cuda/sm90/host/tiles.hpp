@@ -77,7 +77,10 @@ struct Tile {
   // "wr1x7x34" are runs.
   std::string print() const;
 };
-// All tiles of a config, rejected ones included; none if the config does not fit the convolution.
+// Whether planning may choose a config for this convolution. Of a fold, it does not say whether the chain has one;
+// writers of folded results are chosen when a kernel is launched.
+bool suits(const Geometry& geometry, const Config& config);
+// All tiles of a config, rejected ones included.
 std::vector<Tile> tiles_of(const Geometry& geometry, const Config& config, const DeviceProperties& device);
 
 // The predicted time for this box of `images` images: of all launches, if phases are divided into windows.

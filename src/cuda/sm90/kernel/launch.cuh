@@ -47,9 +47,7 @@ template <class E, Format format, class Program>
 void launch_format(const Config& config, int columns, const ConvParams& params, const Launch& how) {
   switch (columns) {
     case 8:
-      if constexpr (can_use_f16(8) || !KernelTraits<E, format, 8, configs::single>::guarded)
-        return launch_columns<E, format, 8, Program>(config, params, how);
-      break;
+      return launch_columns<E, format, 8, Program>(config, params, how);
     case 24:
       return launch_columns<E, format, 24, Program>(config, params, how);
     case 32:

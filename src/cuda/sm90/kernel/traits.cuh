@@ -23,15 +23,11 @@ template <class E, Format how, int n, Config which, class Program = void>
 struct KernelTraits {
   using Element = E;
   static constexpr bool split = is_split(how);
-  static constexpr Format format = how == Format::tf32x3  ? Format::tf32  // of matrix instructions
-                                   : how == Format::f16x3 ? Format::f16
-                                                          : how;
+  static constexpr Format format = multiplied_as(how);
   static constexpr bool guarded = is_guarded(how, sizeof(E));
-  using Input =
-      std::conditional_t<how == Format::tf32x3, SplitTf32,
-                         std::conditional_t<how == Format::f16x3, SplitF16, std::conditional_t<guarded, Tf32AsF16, E>>>;
+  using Input = typename InputOf<E, how>::Type;
   // Whether it may run as a fallback kernel (scheduler/fallback.cuh).
-  static constexpr bool lists_work = how == Format::tf32 || how == Format::tf32x3;
+  static constexpr bool lists_work = is_fallback(how);
   using Epilogue = Program;
   static constexpr bool programmed = !std::is_void_v<Program>;
 
@@ -41,16 +37,16 @@ struct KernelTraits {
   static constexpr int columns = n, m_tiles = which.m_tiles(n), joint = which.joint();
   static constexpr int offset_bytes = offset_bytes_of(which, n);
 
-  static constexpr bool folds = which.phases == Phases::folded && which.store == Store::direct;
-  static constexpr bool slides = which.phases == Phases::sliding;
-  static constexpr bool k_heavy = which.warps == Warps::k_heavy;
+  static constexpr bool folds = which.folds();
+  static constexpr bool slides = which.slides();
+  static constexpr bool k_heavy = which.is_k_heavy();
   static constexpr bool all_producers_fill = which.all_producers_fill();
-  static constexpr bool duplicated = which.loader == Loader::duplicated_halo;
-  static constexpr bool swapped = which.operands == Operands::swapped;
+  static constexpr bool duplicated = which.duplicates();
+  static constexpr bool swapped = which.swaps();
   static constexpr int across = swapped ? swapped_positions : n;  // columns of a matrix instruction
-  static constexpr bool splits = which.splits(), rotates = which.scheduler == Scheduler::rotated;
-  static constexpr bool in_strip = which.store == Store::strip;
-  static constexpr bool hands_over = which.store == Store::handed_over;
+  static constexpr bool splits = which.splits(), rotates = which.rotates();
+  static constexpr bool in_strip = which.in_strip();
+  static constexpr bool hands_over = which.hands_over();
   // Norms over channels take one pass where that suffices; with split operands always two.
   template <int phases_at_once, int row_tiles>
   using Rows = std::conditional_t<split, Centred<phases_at_once, row_tiles>, Shifted<phases_at_once, row_tiles>>;

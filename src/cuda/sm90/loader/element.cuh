@@ -60,6 +60,23 @@ struct SplitScales {
 __device__ inline SplitScales& split_scales() {
   return *reinterpret_cast<SplitScales*>(shared_words<static_bytes / 8>() + barrier_bytes / 8);  // after the barriers
 }
+// What producers and packing read elements as.
+template <class E, Format format>
+struct InputOf {
+  using Type = E;
+};
+template <>
+struct InputOf<float, Format::f16> {
+  using Type = Tf32AsF16;
+};
+template <>
+struct InputOf<float, Format::tf32x3> {
+  using Type = SplitTf32;
+};
+template <>
+struct InputOf<float, Format::f16x3> {
+  using Type = SplitF16;
+};
 // Parts of an element in a row, and bytes of each.
 template <class E>
 inline constexpr int operand_parts = std::is_same_v<E, SplitTf32> || std::is_same_v<E, SplitF16> ? 2 : 1;

@@ -193,15 +193,13 @@ __global__ void __launch_bounds__(block_threads) pack_kernel(const __grid_consta
 
 }  // namespace
 
-void launch_pack(const PackParams& p, convt_dtype element, Format format, cudaStream_t stream, bool early) {
-  const auto kernel = format == Format::f16x3                            ? pack_kernel<SplitF16>
-                      : format == Format::tf32x3                         ? pack_kernel<SplitTf32>
-                      : is_guarded(format, element == CONVT_F32 ? 4 : 2) ? pack_kernel<Tf32AsF16>
-                      : element == CONVT_F32                             ? pack_kernel<float>
-                      : element == CONVT_F16                             ? pack_kernel<convt_f16>
-                                                                         : pack_kernel<convt_bf16>;
-  launch(kernel, "the kernel that packs weights",
-         {static_cast<unsigned>(p.bands * p.chunks * p.pieces), stream, 0, early}, p);
+void launch_pack(const PackParams& p, Format format, int element, cudaStream_t stream, bool early) {
+  const Launch how{static_cast<unsigned>(p.bands * p.chunks * p.pieces), stream, 0, early};
+#define CONVT_FORMAT(name, E, own, ...)              \
+  if (format == Format::own && element == sizeof(E)) \
+    return launch(pack_kernel<typename InputOf<E, Format::own>::Type>, "the kernel that packs weights", how, p);
+#include "cuda/sm90/config/formats.def"
+#undef CONVT_FORMAT
 }
 
 }  // namespace convt::core::cuda::sm90

@@ -9,7 +9,7 @@ namespace convt::core::cuda::sm90 {
 
 // early: Launch::early.
 void launch_scale(const ScaleParams& params, cudaStream_t stream, bool early);
-// element: the type of the kernel's elements. format: what they become.
-void launch_pack(const PackParams& params, convt_dtype element, Format format, cudaStream_t stream, bool early);
+// format: what elements become. element: their bytes.
+void launch_pack(const PackParams& params, Format format, int element, cudaStream_t stream, bool early);
 
 }  // namespace convt::core::cuda::sm90

@@ -105,7 +105,7 @@ __device__ void sum_phases(const ConvParams& p, const Memory& memory, int varian
                                                          sums[j]);
       }
       multiply_wait<0>();
-      if constexpr (residency != WeightResidency::resident) consumer_release_weights(shared, held.weights);
+      if constexpr (is_streamed(residency)) consumer_release_weights(shared, held.weights);
     });
     if (specialised) return;
   }

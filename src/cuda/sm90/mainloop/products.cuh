@@ -147,6 +147,17 @@ __device__ void accumulate_joint(const ConvParams& p, const Shared& shared, int 
 // Weights in specialised variants. streamed_whole: streamed, in whole stages that hold pairs of taps.
 enum class WeightResidency : int { streamed, streamed_whole, resident };
 
+// The MainloopVariant with so many matrix instructions along a row: 2 or 4.
+template <int steps, WeightResidency residency>
+inline constexpr int variant_of =
+    residency == WeightResidency::resident
+        ? (steps == 2 ? MainloopVariant::two_steps_resident : MainloopVariant::four_steps_resident)
+    : residency == WeightResidency::streamed_whole
+        ? (steps == 2 ? MainloopVariant::two_steps_streamed_whole : MainloopVariant::four_steps_streamed_whole)
+        : (steps == 2 ? MainloopVariant::two_steps_streamed : MainloopVariant::four_steps_streamed);
+// Whether weights come in stages.
+__device__ constexpr bool is_streamed(WeightResidency residency) { return residency != WeightResidency::resident; }
+
 // The products of one phase in a specialised variant (MainloopVariant). steps: matrix instructions along a row.
 template <class Traits, int steps, WeightResidency residency, int m_tiles = Traits::m_tiles>
 __device__ void accumulate_specialised(const ConvParams& p, const Shared& shared, const Phase& c,
@@ -171,7 +182,7 @@ __device__ void accumulate_specialised(const ConvParams& p, const Shared& shared
       multiply_taps<Traits, steps, 2>(p, inputs, weights, offset, listed, held.weight_tile, 0, sums);
     multiply_pairs((taps - 1) / 2);
   };
-  if constexpr (residency == WeightResidency::resident) {
+  if constexpr (!is_streamed(residency)) {
     held.weight_tile = shared.weights + c.weights;
     return multiply_first(left);
   }
@@ -202,17 +213,17 @@ __device__ void accumulate_specialised(const ConvParams& p, const Shared& shared
 // Calls f.operator()<steps, WeightResidency>() if the variant is a specialised one; returns whether it is.
 template <class F>
 __device__ bool with_variant(int variant, F&& f) {
-  if (variant == MainloopVariant::two_steps_resident)
+  if (variant == variant_of<2, WeightResidency::resident>)
     f.template operator()<2, WeightResidency::resident>();
-  else if (variant == MainloopVariant::four_steps_streamed_whole)
+  else if (variant == variant_of<4, WeightResidency::streamed_whole>)
     f.template operator()<4, WeightResidency::streamed_whole>();
-  else if (variant == MainloopVariant::two_steps_streamed_whole)
+  else if (variant == variant_of<2, WeightResidency::streamed_whole>)
     f.template operator()<2, WeightResidency::streamed_whole>();
-  else if (variant == MainloopVariant::four_steps_streamed)
+  else if (variant == variant_of<4, WeightResidency::streamed>)
     f.template operator()<4, WeightResidency::streamed>();
-  else if (variant == MainloopVariant::two_steps_streamed)
+  else if (variant == variant_of<2, WeightResidency::streamed>)
     f.template operator()<2, WeightResidency::streamed>();
-  else if (variant == MainloopVariant::four_steps_resident)
+  else if (variant == variant_of<4, WeightResidency::resident>)
     f.template operator()<4, WeightResidency::resident>();
   else
     return false;

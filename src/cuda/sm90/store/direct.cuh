@@ -27,7 +27,7 @@ struct Results {
 };
 
 struct DirectStore {
-  static constexpr bool has_spare_register = true;
+  static constexpr bool has_spare_register = true, has_m_tile_offsets = true;
   template <class Traits>
   using Results = sm90::Results<Traits::columns, Traits::joint, Traits::m_tiles, false, Traits::programmed>;
 

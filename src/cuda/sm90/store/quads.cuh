@@ -75,7 +75,7 @@ struct QuadResults {
 };
 
 struct QuadStore {
-  static constexpr bool has_spare_register = false;
+  static constexpr bool has_spare_register = false, has_m_tile_offsets = true;
   template <class Traits>
   using Results = QuadResults<Traits::columns>;
 

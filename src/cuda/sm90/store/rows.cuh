@@ -130,7 +130,7 @@ struct RowResults {
 };
 
 struct RowStore {
-  static constexpr bool has_spare_register = false;
+  static constexpr bool has_spare_register = false, has_m_tile_offsets = false;
   template <class Traits>
   using Results = RowResults<Traits::columns, Traits::roles.first_producer()>;
 

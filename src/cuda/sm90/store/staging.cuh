@@ -34,7 +34,11 @@ struct StagedStore {
   __device__ static __forceinline__ void find_offsets(const ConvParams&, const Memory&) {}
 };
 template <>
-struct StoreOf<Store::staged> {
+struct StoreOf<Store::staged_tiles> {
+  using Policy = StagedStore;
+};
+template <>
+struct StoreOf<Store::staged_planes> {
   using Policy = StagedStore;
 };
 
