@@ -10,24 +10,11 @@ import torch
 
 from .. import _library
 from .._op import Op
-from . import _chain, _op
+from . import _chain, _op, _precision
 
 if TYPE_CHECKING:
     Sizes = int | Sequence[int]
     Epilogue = str | Op | Sequence[str | Op]
-
-
-# torch.backends.cudnn.conv.fp32_precision, without three layers of Python around it.
-_precision_of: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
-
-
-def float32_precision(device: torch.device) -> str:
-    """How float32 products may be computed there, by PyTorch's own switches for convolutions."""
-    if device.type != "cuda":
-        return "ieee"
-    if _precision_of is not None:
-        return "tf32" if _precision_of("cuda", "conv") == "tf32" else "ieee"
-    return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
 
 
 def chain_text(
@@ -84,7 +71,7 @@ def _conv_transpose(
         tensors.append(bias)
     tensors += [*own, *given]  # too many are for the operator to refuse
     if precision is None:
-        precision = "ieee" if input.device.type == "cpu" else float32_precision(input.device)
+        precision = _precision.of_call(input.device)
     text = _chain.fields(
         stride if isinstance(stride, int) else tuple(stride), padding if isinstance(padding, int) else tuple(padding),
         output_padding if isinstance(output_padding, int) else tuple(output_padding), groups,
@@ -125,7 +112,7 @@ def _function(dims: int) -> Any:
             epilogue == () or isinstance(epilogue, str)
         ) and input.dim() == axes:
             if precision is None:
-                precision = "ieee" if input.is_cpu else float32_precision(input.device)
+                precision = "ieee" if input.is_cpu else _precision.of_call(input.device)
             kind = (stride, padding, output_padding, groups, dilation, epilogue, precision, bias is None)
             try:
                 text = texts.get(kind)
