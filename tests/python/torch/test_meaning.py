@@ -133,6 +133,30 @@ def conj_is_a_view(m, x):
     return m.conv(x.conj().relu_())
 
 
+# ---- axes of one element
+
+
+@case((2, 4, 5, 6), grads=True)
+def extremes_over_one_channel(m, x):
+    one = lambda: m.one(x).tanh()  # noqa: E731
+    return (torch.max(one(), dim=1)[0], one().max(1).values, torch.min(one(), 1, keepdim=True)[0],
+            torch.min(one(), dim=-3, keepdim=True).values, one().amax(1), one().amin(1, keepdim=True), one().max(dim=1)[0] * 2)
+
+
+@case((2, 4, 1, 6), grads=True)
+def extremes_over_one_row(m, x):
+    row = lambda: F.conv_transpose2d(x, m.conv.weight[..., :1, :], m.conv.bias)  # noqa: E731
+    return torch.max(row(), dim=2)[0].relu(), row().min(2, keepdim=True).values.relu(), row().max(2).values.max(2)[0]
+
+
+@case((2, 4, 5, 6), grads=True)
+def sums_over_one_element(m, x):
+    one = lambda: m.one(x)  # noqa: E731
+    pixel = lambda: F.conv_transpose2d(x[..., :1, :1], m.conv.weight[..., :1, :1], m.conv.bias)  # noqa: E731
+    return (one().sum(1), one().mean(1, keepdim=True), one().sum(dim=1, keepdim=True).exp(), one().mean(1).tanh(),
+            pixel().mean((2, 3)), pixel().sum((2, 3), keepdim=True), pixel().amax((2, 3)) * 2, one().logsumexp(1))
+
+
 # ---- what looks like something else
 
 
@@ -382,6 +406,17 @@ def test_what_is_nearly_an_activation(op):
     for place, function in enumerate(NEARLY[op]):
         ops = taken(function)
         assert ops != (op,), place  # but what it is besides, or nothing
+
+
+def test_extremes_over_one_element_are_taken():
+    """Where the values alone are used, by any spelling."""
+    conv = nn.ConvTranspose2d(4, 1, 4, 2, 1)
+    for function in (lambda y: torch.max(y, dim=1)[0], lambda y: y.max(1).values, lambda y: torch.min(y, 1, keepdim=True)[0],
+                     lambda y: y.min(dim=1, keepdim=True).values, lambda y: y.sum(1), lambda y: y.mean(1, keepdim=True)):
+        with torch.no_grad():
+            (found,) = convt.torch.explain(
+                lambda x: function(conv(x)).tanh(), torch.randn(2, 4, 5, 6), options=ALWAYS, quiet=True)
+        assert found.ops == ("bias", "tanh"), found
 
 
 def test_inputs_that_share_memory():

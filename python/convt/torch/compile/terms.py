@@ -139,7 +139,7 @@ def lerp(running: Running, node: Node) -> Step | str:
 
 def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Operand, bool] | str:
     """A tensor as the second term: its word, the operand, and whether that is float32 beside another type."""
-    dtype = running.tensor.dtype
+    dtype = running.dtype
     if tensor.device != running.tensor.device and tensor.dim() > 0:
         return "the other term is on another device"
     shape = (1,) * (len(running.axes) - tensor.dim()) + tuple(tensor.shape)
@@ -170,7 +170,7 @@ def one_for_all(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str
     """A tensor of one element as a value per channel."""
     if tensor.device != running.tensor.device:
         return "the other term is on another device"
-    dtype = running.tensor.dtype
+    dtype = running.dtype
     return "channel", Operand(node, _spread(running.channels, dtype, tensor)), dtype.itemsize == 2
 
 
@@ -182,10 +182,10 @@ def prelu(running: Running, node: Node) -> Step | str:
         return "its arguments are not understood"
     if same(tensor.numel(), 1):
         found = one_for_all(running, given["weight"], tensor)
-    elif tensor.dtype not in (running.tensor.dtype, torch.float32) or tensor.device != running.tensor.device:
+    elif tensor.dtype not in (running.dtype, torch.float32) or tensor.device != running.tensor.device:
         return "its slopes are of another type or on another device"
     else:
-        found = "channel", Operand(given["weight"]), tensor.dtype != running.tensor.dtype
+        found = "channel", Operand(given["weight"]), tensor.dtype != running.dtype
     if isinstance(found, str):
         return found
     _, operand, f32 = found
