@@ -137,7 +137,12 @@ def _function(dims: int) -> Any:
     `epilogue` is a list of convt.ops, or text; tensors that a text's operations take are given as `operands`, in their
     order. `prologue` is the same for operations on the input, before the convolution. `precision` is "ieee" or "tf32";
     without it, CUDA tensors follow torch.backends.cudnn.conv.fp32_precision. The result lies in memory as PyTorch's
-    convolution would lay it; `out` may lie either way, and be a range of a wider tensor's channels.
+    convolution would lay it; `out` may lie either way, and be a range of a wider tensor's channels. As with PyTorch's own
+    functions, a call with `out` goes through no autocast.
+
+    >>> x, weight, scale = torch.ones(1, 2{", 3" * dims}), torch.ones(2, 4{", 2" * dims}), torch.full((4,), 0.5)
+    >>> convt.torch.conv_transpose{dims}d(x, weight, stride=2, epilogue=[convt.ops.mul(scale), convt.ops.relu()]).shape
+    torch.Size([1, 4{", 6" * dims}])
     """
     return conv_transpose
 

@@ -245,7 +245,13 @@ torch.library.register_vmap("convt::conv_transpose_bare", _vmap)
 
 
 def set_plan_limit(limit: int) -> None:
-    """Sets how many plans are kept between calls (256 at first); at least 1. The least recently used go first."""
+    """Sets how many plans are kept between calls (256 at first); at least 1. The least recently used go first.
+
+    >>> convt.torch.clear_plans()
+    >>> y = convt.torch.conv_transpose1d(torch.ones(1, 2, 3), torch.ones(2, 1, 2))
+    >>> convt.torch.plan_count()
+    1
+    """
     if limit < 1:
         raise _library.ConvtError(f"limit: must be at least 1 (got {limit})")
     if extension is not None:

@@ -220,6 +220,11 @@ def optimize(model: torch_nn.Module, *, freeze: bool = False) -> Report:
     The parameters stay the same objects, and state_dict() stays the same. Norms in training mode and active dropout keep
     their meaning: they run behind the convolution while they are so. With `freeze` weights are packed once; they must not
     change any more. The report says what was swapped, and what was left and why.
+
+    >>> model = torch.nn.Sequential(torch.nn.ConvTranspose2d(8, 4, 2, stride=2), torch.nn.PReLU(), torch.nn.Flatten())
+    >>> print(convt.torch.optimize(model))
+    1 of 1 transposed convolutions were swapped
+      0: swapped with 1; ends: 2: the vocabulary has no such module
     """
     duplicates = _shared(model)
     followers = _followers(model)

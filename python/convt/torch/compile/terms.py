@@ -151,11 +151,23 @@ def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Opera
     f32 = tensor.dtype != dtype
     if busy == [1]:
         return "channel", Operand(node), f32
-    if not running.plain or not same_shape(shape, running.tensor.shape):
+    if not running.plain:
         return "the other term is neither per channel nor a whole tensor"
+    if not same_shape(shape, running.tensor.shape):
+        return _broadcast(running, busy)
     if dtype.itemsize == 2 and is_open_under_autocast(node, tensor):
         return "the other term's type under autocast is known when it runs"
     return "tensor", Operand(node), f32
+
+
+def _broadcast(running: Running, busy: list[int]) -> str:
+    """Why a term of fewer elements is left: docs/python-measurements.md has the times."""
+    parts = {"the batch": [0], "channels": [1], "space": range(2, running.rank)}
+    over = [name for name, axes in parts.items()
+            if not set(axes) & set(busy) and any(not same(running.sizes[axis], 1) for axis in axes)]
+    if not over:
+        return "the other term is broadcast along some axes of space"
+    return f"the other term is broadcast over {' and '.join(over)}: a copy of the result's size costs more than it saves"
 
 
 def is_open_under_autocast(node: Node, tensor: torch.Tensor) -> bool:
