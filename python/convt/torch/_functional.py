@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     Epilogue = str | Op | Sequence[str | Op]
 
 
+@torch.compiler.assume_constant_result  # Dynamo cannot look into the library's tables
+def _operand_count(chain: str) -> int:
+    return len(_chain.parse(f"| {chain}", 1).operand_roles())
+
+
 def chain_text(
     epilogue: Epilogue, dtype: torch.dtype, given: list[torch.Tensor]
 ) -> tuple[str, list[torch.Tensor]]:
@@ -31,7 +36,7 @@ def chain_text(
             continue
         texts.append(str(op).strip())
         if given and texts[-1]:
-            count = len(_chain.parse(f"| {texts[-1]}", 1).operand_roles())
+            count = _operand_count(texts[-1])
             operands += given[:count]
             del given[:count]
     return " | ".join(filter(None, texts)), operands

@@ -13,8 +13,8 @@ from .compile.values import written
 
 # What a module is now: texts of its ops and their tensors, or why it is none.
 Spelled = tuple[list[str], list[torch.Tensor]] | str
-# The shape (N, C, space...) of what a module is given; None where it is not known yet.
-Shape = Sequence[Any] | None
+# Tells the shape (N, C, space...) of what a module is given; None before there is a call.
+ShapeOf = Callable[[], Sequence[Any]] | None
 
 
 def _affine(module: Any, words: list[str], name: str, statistics: tuple[torch.Tensor, ...] = ()) -> Spelled:
@@ -71,22 +71,22 @@ def _pool(name: str) -> Callable[[Any], Spelled]:
     return spelling
 
 
-def _adaptive(name: str) -> Callable[[Any, Shape], Spelled]:
+def _adaptive(name: str) -> Callable[[Any, ShapeOf], Spelled]:
     """Windows of one size, side by side, where the sizes divide; until they are known, they may."""
 
-    def spelling(module: Any, shape: Shape) -> Spelled:
+    def spelling(module: Any, shape_of: ShapeOf) -> Spelled:
         size = module.output_size
         if getattr(module, "return_indices", False):
             return "it has indices"
         sizes = set(size) if isinstance(size, (tuple, list)) else {size}
         if name == "avg_pool" and sizes == {1}:
             return ["global_avg_pool"], []
-        if shape is None:
+        if shape_of is None:
             return [], []
-        space = shape[2:]
+        space = shape_of()[2:]
         wanted = size if isinstance(size, (tuple, list)) else (size,) * len(space)
         wanted = [have if count is None else count for have, count in zip(space, wanted)]
-        if len(wanted) != len(space) or any(count < 1 or have % count for have, count in zip(space, wanted)):
+        if not space or len(wanted) != len(space) or any(count < 1 or have % count for have, count in zip(space, wanted)):
             return "its windows differ"
         return [f"{name}({_sizes([have // count for have, count in zip(space, wanted)])})"], []
 
@@ -97,9 +97,8 @@ def _dropout(module: Any) -> Spelled:
     return "it is active" if module.training and module.p > 0 else ([], [])
 
 
-def _prelu(module: Any, shape: Shape) -> Spelled:
-    weight = module.weight
-    return ["prelu"], [weight.expand(shape[1]) if shape is not None and weight.numel() == 1 else weight]
+def _prelu(module: Any, channels: int) -> Spelled:
+    return ["prelu"], [module.weight.expand(channels) if module.weight.numel() == 1 else module.weight]
 
 
 def _text(make: Callable[[Any], str]) -> Callable[[Any], Spelled]:
@@ -156,8 +155,7 @@ MODULES: dict[type[nn.Module], Callable[[Any], Spelled]] = {
     **dict.fromkeys((nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout), _dropout),
 }
 # Those that are other ops for other shapes.
-BY_SHAPE: dict[type[nn.Module], Callable[[Any, Shape], Spelled]] = {
-    nn.PReLU: _prelu,
+_BY_SHAPE: dict[type[nn.Module], Callable[[Any, ShapeOf], Spelled]] = {
     **dict.fromkeys((nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d), _adaptive("avg_pool")),
     **dict.fromkeys((nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.AdaptiveMaxPool3d), _adaptive("max_pool")),
 }
@@ -167,14 +165,14 @@ BY_SHAPE: dict[type[nn.Module], Callable[[Any, Shape], Spelled]] = {
 BY_POSITION = (nn.Softmax, nn.LogSoftmax, nn.Softmin, nn.PReLU, nn.GroupNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
-def spelled(module: nn.Module, shape_of: Callable[[], Shape] = lambda: None) -> Spelled:
-    """A module in the vocabulary, in the state it is in; modules derived from torch.nn's may do something else.
-
-    `shape_of` tells the shape of what the module is given, if it is known. In the texts, words that begin with @ stand for
-    names of kept values.
+def spelled(module: nn.Module, channels: int, shape_of: ShapeOf = None) -> Spelled:
+    """A module behind so many channels in the vocabulary, in the state it is in; modules derived from torch.nn's may do
+    something else. In the texts, words that begin with @ stand for names of kept values.
     """
-    if type(module) in BY_SHAPE:
-        return BY_SHAPE[type(module)](module, shape_of())
+    if type(module) is nn.PReLU:
+        return _prelu(module, channels)
+    if type(module) in _BY_SHAPE:
+        return _BY_SHAPE[type(module)](module, shape_of)
     spelling = MODULES.get(type(module))
     return "the vocabulary has no such module" if spelling is None else spelling(module)
 

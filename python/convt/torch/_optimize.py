@@ -66,14 +66,16 @@ class Fused(nn._ConvTranspose):
         operands: list[torch.Tensor] = []
 
         def shape() -> list[Any]:
-            """Of the result so far."""
+            """Of the result so far; nothing where Dynamo captures the call, which cannot look into the library's tables."""
+            if torch.compiler.is_dynamo_compiling():
+                return []
             text = _chain.fields(module.stride, module.padding, output_padding, module.groups, module.dilation, "ieee",
                                  " | ".join(texts))
             batch = input.shape if input.dim() == dims + 2 else (1, *input.shape)
             return _chain.output_shape(_chain.parse(text, dims), batch, self.weight.shape)
 
         while rest:
-            found = spelled(rest[0], shape)
+            found = spelled(rest[0], module.out_channels, shape)
             if isinstance(found, str) or has_hooks(rest[0]):
                 break
             if input.dim() == dims + 1 and isinstance(rest[0], BY_POSITION):
@@ -204,12 +206,12 @@ def _set(model: torch_nn.Module, name: str, module: torch_nn.Module) -> None:
     setattr(model.get_submodule(parent), own, module)
 
 
-def _fusable(module: torch_nn.Module) -> Spelled:
+def _fusable(module: torch_nn.Module, channels: int) -> Spelled:
     """What a module is in the vocabulary where it does not train."""
     was = module.training
     module.training = False
     try:
-        return spelled(module)
+        return spelled(module, channels)
     finally:
         module.training = was
 
@@ -244,7 +246,7 @@ def optimize(model: torch_nn.Module, *, freeze: bool = False) -> Report:
         following, reason = followers.get(name, (None, "what follows it could not be traced"))
         while following is not None:
             after = model.get_submodule(following)
-            found = _fusable(after)
+            found = _fusable(after, module.out_channels)
             if has_hooks(after) or id(after) in duplicates or isinstance(found, str):
                 reason = f"{following}: {found if isinstance(found, str) else 'it has hooks, or is used twice'}"
                 break

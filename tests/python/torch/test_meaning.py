@@ -133,6 +133,14 @@ def conj_is_a_view(m, x):
     return m.conv(x.conj().relu_())
 
 
+@case()
+def rounded_on_purpose(m, x):
+    """As quantisation is simulated: casts to 16 bits and back round, in a model of float32."""
+    y = m.conv(x)
+    return (m.conv(x.to(torch.bfloat16).to(torch.float32)), m.conv((x * 0.37).to(torch.float16).to(torch.float32).relu()),
+            (y * y.to(torch.bfloat16).to(torch.float32).sigmoid()), m.conv(x).relu().to(torch.float16).float() * 2)
+
+
 # ---- axes of one element
 
 

@@ -147,6 +147,26 @@ def test_training(model: Model, request: pytest.FixtureRequest):
         assert torch.allclose(a.float(), b.float(), atol=1e-5), name
 
 
+@pytest.mark.parametrize("model", [model for model in MODELS if model.autocast], ids=lambda model: model.name)
+def test_autocast_training(model: Model):
+    """Gradients are about as near to those of float32 as eager's are."""
+    exact = model.build(training=True)
+    theirs, ours = copy.deepcopy(exact), copy.deepcopy(exact)
+    inputs = model.example()
+
+    def gradients(module, function, enabled):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            results = flat(function(*inputs))
+        sum(loss(result.float()) for result in results).backward()
+        return [parameter.grad for parameter in module.parameters()]
+
+    want = gradients(exact, exact, False)
+    errors = [
+        max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(gradients(module, function, True), want) if b is not None)
+        for module, function in ((theirs, theirs), (ours, torch.compile(ours, backend="convt", options=ALWAYS)))]
+    assert errors[1] <= 2 * errors[0] + 0.01
+
+
 @most
 def test_optimize(model: Model):
     module = model.build()

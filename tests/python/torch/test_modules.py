@@ -96,6 +96,19 @@ def test_optimize_takes(name):
         torch.testing.assert_close(a.grad, b.grad, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_optimized_models_compile(dynamic):
+    """In one graph, with norms, slopes and pools behind a convolution."""
+    model, x = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.BatchNorm2d(4), nn.PReLU(), nn.AdaptiveMaxPool2d(3)).eval(), torch.randn(2, 3, 4, 7)
+    twin = copy.deepcopy(model)
+    convt.torch.optimize(model)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), twin(x))
+            x = torch.randn(3, 3, 7, 4)
+
+
 def test_optimize_leaves_windows_that_differ():
     """And takes them again where they do not."""
     model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.AdaptiveAvgPool2d(3), nn.Sigmoid())

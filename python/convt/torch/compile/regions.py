@@ -93,10 +93,11 @@ def closed(running: Running, region: list[Node], end: Node, shared: bool = False
     return None
 
 
-def _is_cast(node: Node) -> bool:
-    """Whether a node changes the type of floating-point numbers alone: chains compute in one type."""
+def _is_cast(running: Running, node: Node) -> bool:
+    """Whether a node converts to the call's type or a wider one, which changes nothing: chains compute in one type."""
     result = tensor_of(node)
-    return name_of(node) in ("float", "double", "to", "type_as") and result is not None and result.is_floating_point()
+    return name_of(node) in ("float", "double", "to", "type_as") and result is not None and (
+        result.dtype in (running.dtype, torch.float64) or running.may_be(result))
 
 
 def _evaluated(running: Running, nodes: list[Node], rounding: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -104,7 +105,7 @@ def _evaluated(running: Running, nodes: list[Node], rounding: Callable[[torch.Te
     values: dict[Node, Any] = {running.node: _points()}
     for node in nodes:
         args, kwargs = torch.fx.map_arg((tuple(node.args), dict(node.kwargs)), values.__getitem__)
-        if _is_cast(node):
+        if _is_cast(running, node):
             values[node] = args[0]
             continue
         if node.op == "call_method":
