@@ -54,8 +54,9 @@ test-python-full: ## every test of the Python package, on the newest PyTorch and
 
 test-gpu: need-nvcc ## the CUDA build's tests on a GPU; each says that it was skipped where there is none
 	tools/packages test
-	$(call CONFIGURE,cuda) -DCONVT_TESTS=ON
-	cmake --build --preset cuda --target convt_cli convt_gpu_tests
+	$(call CONFIGURE,cuda) -DCONVT_TESTS=ON -DCONVT_PYTHON=ON \
+	  -DCONVT_TORCH_PYTHON="$$(tests/python/run --gpu-python || command -v python3)"
+	cmake --build --preset cuda --target convt_cli convt_gpu_tests convt_python
 	ctest --preset cuda --label-regex gpu
 	tests/python/run --gpu build/cuda || [ $$? = 77 ]
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <regex>
 #include <utility>
 
 #include "case_text.hpp"
@@ -36,16 +37,19 @@ Variation vary(std::uint64_t seed, const Problem& problem) {
   v.execution.pack_kernel = random.chance(30);
   v.execution.aligned = random.chance(50);
   // Sums of signed products come close to 0, and what is divided by them has no digits left.
-  for (const std::string_view divisor : {"div(conv", "div(a)"})
-    if (problem.chain.find(divisor) != std::string::npos) v.fill = Fill::unit;
+  static const std::regex divisor(R"(div\((?!channel|tensor)[a-z])");
+  if (std::regex_search(problem.chain, divisor)) v.fill = Fill::unit;
   return v;
 }
+
+bool is_norm(const std::string& op) { return op.find("norm") != std::string::npos; }
 
 // The first ops of a reference's chain, with what rounding errors do to them.
 struct Prefix {
   const Reference& reference;
   std::vector<std::string> ops;
   std::vector<double> shifts;  // by op: what is added to its result, either way
+  std::vector<double> noises;  // by op: what errors may make of its result
   double unit = 0;
   double input_unit = 0;  // one rounding of the convolution's input
 
@@ -63,32 +67,40 @@ struct Prefix {
     return noise;
   }
 
-  // Elements that a few roundings make NaN or infinite, or finite: log and sqrt of what should be 0.
+  // Elements that become NaN or infinite, or are no longer so, by a few roundings, or by a 0 in place of what is hardly
+  // more than rounding errors: log and sqrt of what should be 0, what is divided by it, what underflows.
   std::vector<bool> doubtful() const {
     constexpr std::uint64_t draws = 4;
     const std::vector<double> exact = run({});
     std::vector<bool> result(exact.size());
+    const auto differ = [&](const std::vector<double>& moved) {
+      for (std::size_t i = 0; i < moved.size(); ++i)
+        if (std::isfinite(moved[i]) != std::isfinite(exact[i]) || std::isnan(moved[i]) != std::isnan(exact[i]))
+          result[i] = true;
+    };
     Prefix rough = *this;
     rough.unit *= roundings;
     for (double& shift : rough.shifts) shift *= roundings;
-    for (std::uint64_t draw = 0; draw < draws; ++draw) {
-      const std::vector<double> moved = rough.run(draw);
-      for (std::size_t i = 0; i < moved.size(); ++i)
-        if (std::isfinite(moved[i]) != std::isfinite(exact[i])) result[i] = true;
-    }
+    for (std::uint64_t draw = 0; draw < draws; ++draw) differ(rough.run(draw));
+    differ(run({}, true));
     return result;
   }
 
-  double largest() const {
+  struct Extent {
     double largest = 0;
-    for (const double value : run({}))
-      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-    return largest;
+    double elements = 0;
+  };
+  Extent extent() const {
+    const std::vector<double> values = run({});
+    Extent extent{0, static_cast<double>(values.size())};
+    for (const double value : values)
+      if (std::isfinite(value)) extent.largest = std::max(extent.largest, std::abs(value));
+    return extent;
   }
 
  private:
-  // Exactly, or with errors as they are drawn.
-  std::vector<double> run(std::optional<std::uint64_t> draw) const {
+  // Exactly, or with errors as they are drawn, or with 0 for all that errors may have made of it.
+  std::vector<double> run(std::optional<std::uint64_t> draw, bool flushes = false) const {
     const bool nudges = draw.has_value();
     enum class Operand { own, factor, shift };
     std::vector<std::string> chain;
@@ -101,6 +113,7 @@ struct Prefix {
       if (nudges) add("mul(tensor)", Operand::factor, unit);
       add(ops[i], Operand::own, 0);
       if (nudges && shifts[i] > 0) add("add(tensor)", Operand::shift, shifts[i]);
+      if (flushes) add(formatted("hardshrink({})", roundings * noises[i]), Operand::own, 0);
     }
     Problem problem = reference.problem;
     problem.chain = joined(chain, " | ");
@@ -131,21 +144,24 @@ struct Prefix {
 };
 
 // What rounding errors may grow to in the reference's chain. An op's own arithmetic errs in proportion to what it
-// takes, however little it makes of it (gelu of a large negative number). What a norm makes of moved values still has
-// the mean 0; its own arithmetic errs as much as they moved, in any direction.
+// takes, however little it makes of it (gelu of a large negative number); where it folds n elements into one, n times,
+// of which some cancel. What a norm makes of moved values still has the mean 0; its own arithmetic errs as much as they
+// moved, in any direction.
 struct Noise {
   double size = 0;
   std::vector<bool> doubtful;
 };
 Noise rounding_noise(const Reference& reference, double unit, double input_unit) {
-  Prefix prefix{reference, {}, {}, unit, input_unit};
+  Prefix prefix{reference, {}, {}, {}, unit, input_unit};
   for (const std::string& op : split_chain(reference.problem.chain)) {
-    const double taken = prefix.largest();
+    const Prefix::Extent taken = prefix.extent();
     prefix.ops.push_back(op);
     prefix.shifts.push_back(0);
-    prefix.shifts.back() = op.find("norm") != std::string::npos ? prefix.noise() : unit * taken;
+    const double folded = taken.elements / std::max(1.0, prefix.extent().elements);
+    prefix.shifts.back() = is_norm(op) ? prefix.noise() : unit * taken.largest * std::sqrt(std::max(1.0, folded));
+    prefix.noises.push_back(prefix.noise());
   }
-  return {prefix.noise(), prefix.doubtful()};
+  return {prefix.noises.empty() ? prefix.noise() : prefix.noises.back(), prefix.doubtful()};
 }
 
 // A GPU's engine may have run the prologue in a pass of its own, which rounds its result to the tensors' dtype.

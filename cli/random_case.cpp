@@ -124,14 +124,46 @@ void draw_sizes(Random& random, Problem& problem) {
   }
 }
 
-// What was kept is used sooner or later.
-std::string draw_op(Random& random, const std::vector<OpDescription>& vocabulary, const std::string& chain) {
-  if (chain.find("keep(a)") != std::string::npos && random.chance(40))
-    // The last ones take what a pool between has dropped.
-    return random.pick<std::string>({"add(a)", "sub(a)", "mul(a)", "div(a)", "max_pool(2) | global_avg_pool | mul(a)",
-                                     "avg_pool(3, stride=2) | global_avg_pool | add(a)"});
+// The names of the values that a chain keeps.
+std::vector<std::string> kept_names(const std::string& chain) {
+  constexpr std::string_view word = "keep(";
+  std::vector<std::string> names;
+  for (std::size_t at = chain.find(word); at != std::string::npos; at = chain.find(word, at + 1)) {
+    const std::size_t begin = at + word.size();
+    names.push_back(chain.substr(begin, chain.find(')', begin) - begin));
+  }
+  return names;
+}
+
+// At least one of those that a tensor has.
+std::string draw_axes(Random& random, std::size_t dims) {
+  std::string axes;
+  while (axes.empty())
+    for (const char axis : "c" + std::string("dhw").substr(3 - dims))
+      if (random.chance(50)) axes += axis;
+  return "axes=" + axes;
+}
+
+// What was kept is used sooner or later: as it is, and broadcast over what reductions and pools between have dropped.
+std::string draw_use(Random& random, const std::string& name, std::size_t dims) {
+  const std::string axes = draw_axes(random, dims);
+  const std::string use = random.pick<std::string>({"add(", "sub(", "mul(", "div("}) + name + ")";
+  return random.pick<std::string>({"", "", "", "", "max_pool(2) | global_avg_pool | ",
+                                   "avg_pool(3, stride=2) | global_avg_pool | ", "mean(" + axes + ") | sigmoid | ",
+                                   "max(" + axes + ") | ", "softmax(" + axes + ") | ", "avg_pool(1) | "}) +
+         use;
+}
+
+std::string draw_op(Random& random, const std::vector<OpDescription>& vocabulary, std::size_t dims,
+                    const std::string& chain) {
+  const std::vector<std::string> kept = kept_names(chain);
+  if (!kept.empty() && random.chance(40)) return draw_use(random, random.pick(kept), dims);
+  // A name is taken once; the draw of one that is taken is refused, and drawn again.
+  if (random.chance(10)) return "keep(" + random.pick<std::string>({"a", "b", "gate_2", "x"}) + ")";
   std::vector<std::string> examples;
   const OpDescription& op = random.pick(vocabulary);
+  if (std::string_view(op.signature).find("axes") != std::string_view::npos && random.chance(60))
+    return std::string(op.name) + "(" + draw_axes(random, dims) + ")";
   std::istringstream lines(op.examples);
   for (std::string line; std::getline(lines, line);) examples.push_back(line);
   // At 0 the last digit, or a sign, decides what becomes of it.
@@ -159,7 +191,7 @@ void draw_chain(Random& random, std::size_t longest, Problem& problem) {
   for (std::size_t i = 0; i < length; ++i)
     for (std::size_t attempt = 0; attempt < tries; ++attempt) {
       Problem longer = problem;
-      longer.chain += (problem.chain.empty() ? "" : " | ") + draw_op(random, vocabulary, problem.chain);
+      longer.chain += (problem.chain.empty() ? "" : " | ") + draw_op(random, vocabulary, problem.dims, problem.chain);
       if (!is_valid(longer)) continue;
       problem = longer;
       break;
@@ -173,7 +205,8 @@ void draw_prologue(Random& random, std::size_t longest, Problem& problem) {
   for (std::size_t i = 0; i < length; ++i)
     for (std::size_t attempt = 0; attempt < tries; ++attempt) {
       Problem longer = problem;
-      longer.prologue += (problem.prologue.empty() ? "" : " | ") + draw_op(random, vocabulary, problem.prologue);
+      longer.prologue +=
+          (problem.prologue.empty() ? "" : " | ") + draw_op(random, vocabulary, problem.dims, problem.prologue);
       if (!is_valid(longer)) continue;
       problem = longer;
       break;

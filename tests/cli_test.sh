@@ -183,6 +183,14 @@ bad 2 'device.*gpu' demo --device gpu
 bad 3 'no CUDA' demo --device cuda
 
 # ---- verify
+good verify --list --cases 4000 --seed 1
+# Axes in any combination, kept values inside of others' use, and broadcasts of them through pools and reductions.
+for chain in '=h\)' '=d\)' '=hw\)' '=dhw\)' '=cdhw\)' 'keep\(a\).*keep\(b\)' 'keep\(x\).*keep\(gate_2\).*\(x\)' \
+  'keep\(b\).*global_avg_pool \| mul\(b\)' 'keep\(a\).*axes=[cdhw]+\) \| sigmoid \| [a-z]+\(a\)'; do
+  prints "$chain"
+done
+# What they make of sums that should be 0, and are not quite: divisions by them, and powers.
+for seed in 9547 13837 14351 56545 64258 111516 113977 114509; do good verify --cases 1 --seed $seed --chain-length 9; done
 good verify --cases 50 --seed 1
 prints '^seed 1, 50 random cases$'
 prints '^50 passed, 0 failed$'

@@ -9,6 +9,7 @@ namespace convt_torch {
 namespace {
 
 Library bound;
+int (*precision_source)(int device_index) = nullptr;  // Python's: the stable ABI has no such question
 bool is_bound = false;
 
 template <class Function>
@@ -48,7 +49,13 @@ bool is_capturing(void* stream) {
   return status != nullptr && status(stream, &capturing) == 0 && capturing != 0;
 }
 
+bool allows_tf32(int device_index) { return precision_source != nullptr && precision_source(device_index) != 0; }
+
 }  // namespace convt_torch
+
+extern "C" __attribute__((visibility("default"))) void convt_torch_set_precision_source(int (*source)(int)) {
+  convt_torch::precision_source = source;
+}
 
 // Binds to the libconvt at `path`, which is loaded if it is not. 0, or 1 where a function is missing there.
 extern "C" __attribute__((visibility("default"))) int convt_torch_bind(const char* path) {

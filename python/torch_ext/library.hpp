@@ -26,4 +26,7 @@ const Library& library();
 void* current_stream(int device_index);
 bool is_capturing(void* stream);
 
+// Whether PyTorch's switches now allow TF32 in convolutions on a device; -1 is the CPU.
+bool allows_tf32(int device_index);
+
 }  // namespace convt_torch

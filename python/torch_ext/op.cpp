@@ -222,7 +222,16 @@ struct Target {
   bool direct = true;  // false: the tensor lies in neither layout, and the result is copied into it
 };
 
+// A captured call may leave the precision of float32 to PyTorch's switches at the time when it runs.
+constexpr std::string_view followed_precision = "precision=torch";
+
 Tensor run(const Call& call, const Shape& input_shape, const Shape& weight_shape, const Target& target) {
+  if (const auto at = call.text.find(followed_precision); at != call.text.npos) {
+    std::string text = call.text;
+    text.replace(at, followed_precision.size(),
+                 allows_tf32(device_of(call.input)) ? "precision=tf32" : "precision=ieee");
+    return run({call.input, call.weight, call.operands, text, call.packed}, input_shape, weight_shape, target);
+  }
   check_arguments(call, input_shape, weight_shape);
   const auto source = place_of(call.input, input_shape);
   const int device_index = device_of(call.input);

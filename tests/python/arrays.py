@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays for the tests of the package, and how they are compared with PyTorch in float64."""
 
-import ml_dtypes
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 
 import convt
 
+ml_dtypes = pytest.importorskip("ml_dtypes")  # a GPU's machine may lack it
 FUNCTIONS = {1: convt.conv_transpose1d, 2: convt.conv_transpose2d, 3: convt.conv_transpose3d}
 TORCH = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

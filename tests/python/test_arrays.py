@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import convt
 from arrays import ARRANGED, BFLOAT16, FUNCTIONS, TORCH, channels_last, check, double, numbers, spread
 from convt import _functional, ops
+
+pytest.importorskip("hypothesis")  # a GPU's machine may lack it
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
 
 @st.composite

@@ -127,3 +127,14 @@ def test_hints_of_a_user(hinted):
     use.write_text("import convt\nconvt.ops.gelu(tahn=True)\nconvt.Plan(3)\nconvt.problems.nothing()\n", encoding="utf-8")
     errors = mypy(hinted, "use.py").stdout.splitlines()
     assert [line.split(":")[1] for line in errors if ": error:" in line] == ["2", "3", "4"]
+
+
+def test_gpu_tests_need_little():
+    """A GPU's machine may have numpy, pytest and torch alone: the tests for it are collected without the rest."""
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('hypothesis', 'ml_dtypes', 'mypy')))"
+    tests = str(ROOT / "tests/python")
+    code = f"{blocked}; import pytest; sys.exit(pytest.main(['--collect-only', '-q', '-m', 'gpu', {tests!r}]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT,
+                          env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    assert done.returncode in (0, 5) and "error" not in done.stdout.lower(), done.stdout[-3000:]
+    assert "test_torch_gpu.py::test_call_cost" in done.stdout

@@ -7,12 +7,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import convt
 from arrays import ARRANGED, BFLOAT16, FUNCTIONS, numbers
 from convt import _arrays, ops
+
+pytest.importorskip("hypothesis")  # a GPU's machine may lack it
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
 MARK = 77.0  # in the channels around a range
 BEFORE, BEHIND = 3, 2  # channels: pitches of odd numbers of elements are no multiples of 16 bytes

@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _cat as _cat  # defines its operator
-from ._functional import conv_transpose1d, conv_transpose2d, conv_transpose3d, float32_precision
+from ._functional import conv_transpose1d, conv_transpose2d, conv_transpose3d
 from ._op import clear_plans, extension, plan_count, set_plan_limit
+from ._precision import float32_precision
 
 if TYPE_CHECKING:
     from . import nn as nn

@@ -10,24 +10,16 @@ import torch
 
 from .. import _library
 from .._op import Op
-from . import _chain, _op
+from . import _chain, _op, _precision
 
 if TYPE_CHECKING:
     Sizes = int | Sequence[int]
     Epilogue = str | Op | Sequence[str | Op]
 
 
-# torch.backends.cudnn.conv.fp32_precision, without three layers of Python around it.
-_precision_of: Any = getattr(torch._C, "_get_fp32_precision_getter", None)
-
-
-def float32_precision(device: torch.device) -> str:
-    """How float32 products may be computed there, by PyTorch's own switches for convolutions."""
-    if device.type != "cuda":
-        return "ieee"
-    if _precision_of is not None:
-        return "tf32" if _precision_of("cuda", "conv") == "tf32" else "ieee"
-    return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
+@torch.compiler.assume_constant_result  # Dynamo cannot look into the library's tables
+def _operand_count(chain: str) -> int:
+    return len(_chain.parse(f"| {chain}", 1).operand_roles())
 
 
 def chain_text(
@@ -44,7 +36,7 @@ def chain_text(
             continue
         texts.append(str(op).strip())
         if given and texts[-1]:
-            count = len(_chain.parse(f"| {texts[-1]}", 1).operand_roles())
+            count = _operand_count(texts[-1])
             operands += given[:count]
             del given[:count]
     return " | ".join(filter(None, texts)), operands
@@ -84,7 +76,7 @@ def _conv_transpose(
         tensors.append(bias)
     tensors += [*own, *given]  # too many are for the operator to refuse
     if precision is None:
-        precision = "ieee" if input.device.type == "cpu" else float32_precision(input.device)
+        precision = _precision.of_call(input.device)
     text = _chain.fields(
         stride if isinstance(stride, int) else tuple(stride), padding if isinstance(padding, int) else tuple(padding),
         output_padding if isinstance(output_padding, int) else tuple(output_padding), groups,
@@ -125,7 +117,7 @@ def _function(dims: int) -> Any:
             epilogue == () or isinstance(epilogue, str)
         ) and input.dim() == axes:
             if precision is None:
-                precision = "ieee" if input.is_cpu else float32_precision(input.device)
+                precision = "ieee" if input.is_cpu else _precision.of_call(input.device)
             kind = (stride, padding, output_padding, groups, dilation, epilogue, precision, bias is None)
             try:
                 text = texts.get(kind)
@@ -150,7 +142,12 @@ def _function(dims: int) -> Any:
     `epilogue` is a list of convt.ops, or text; tensors that a text's operations take are given as `operands`, in their
     order. `prologue` is the same for operations on the input, before the convolution. `precision` is "ieee" or "tf32";
     without it, CUDA tensors follow torch.backends.cudnn.conv.fp32_precision. The result lies in memory as PyTorch's
-    convolution would lay it; `out` may lie either way, and be a range of a wider tensor's channels.
+    convolution would lay it; `out` may lie either way, and be a range of a wider tensor's channels. As with PyTorch's own
+    functions, a call with `out` goes through no autocast.
+
+    >>> x, weight, scale = torch.ones(1, 2{", 3" * dims}), torch.ones(2, 4{", 2" * dims}), torch.full((4,), 0.5)
+    >>> convt.torch.conv_transpose{dims}d(x, weight, stride=2, epilogue=[convt.ops.mul(scale), convt.ops.relu()]).shape
+    torch.Size([1, 4{", 6" * dims}])
     """
     return conv_transpose
 

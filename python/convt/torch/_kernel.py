@@ -16,10 +16,15 @@ import torch
 
 from .. import _library
 from .._plan import Plan
+from . import _precision
 from ._chain import parse, problem
 
 DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16"}
 _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
+
+
+# Asked by libconvt_torch.so for as long as the process lives.
+_precision_source = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda index: _precision.is_tf32(index))
 
 
 def load_extension() -> ctypes.CDLL | None:
@@ -39,6 +44,7 @@ def load_extension() -> ctypes.CDLL | None:
         return None
     if extension.convt_torch_bind(os.fsencode(_library.PATH)) != 0:
         raise ImportError(f"{path} and {_library.PATH} do not belong together")
+    extension.convt_torch_set_precision_source(_precision_source)
     extension.convt_torch_set_plan_limit.argtypes = [ctypes.c_size_t]
     extension.convt_torch_plan_count.restype = ctypes.c_size_t
     return extension
@@ -206,6 +212,7 @@ def run(
 ) -> torch.Tensor:
     """Both operators, in Python."""
     _check(input, weight, operands)
+    text = _precision.resolved(text, input.device)
     source = Place.of(input)
     x, w = input if source else _laid(input, False), _laid(weight, False)
     given_place = None if out is None else Place.of(out)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,8 @@ from .compile.values import written
 
 # What a module is now: texts of its ops and their tensors, or why it is none.
 Spelled = tuple[list[str], list[torch.Tensor]] | str
+# Tells the shape (N, C, space...) of what a module is given; None before there is a call.
+ShapeOf = Callable[[], Sequence[Any]] | None
 
 
 def _affine(module: Any, words: list[str], name: str, statistics: tuple[torch.Tensor, ...] = ()) -> Spelled:
@@ -69,26 +71,51 @@ def _pool(name: str) -> Callable[[Any], Spelled]:
     return spelling
 
 
-def _adaptive(module: Any) -> Spelled:
-    size = module.output_size
-    one = set(size) == {1} if isinstance(size, (tuple, list)) else size == 1
-    return (["global_avg_pool"], []) if one else "it pools to more than one element"
+def _adaptive(name: str) -> Callable[[Any, ShapeOf], Spelled]:
+    """Windows of one size, side by side, where the sizes divide; until they are known, they may."""
+
+    def spelling(module: Any, shape_of: ShapeOf) -> Spelled:
+        size = module.output_size
+        if getattr(module, "return_indices", False):
+            return "it has indices"
+        sizes = set(size) if isinstance(size, (tuple, list)) else {size}
+        if name == "avg_pool" and sizes == {1}:
+            return ["global_avg_pool"], []
+        if shape_of is None:
+            return [], []
+        space = shape_of()[2:]
+        wanted = size if isinstance(size, (tuple, list)) else (size,) * len(space)
+        wanted = [have if count is None else count for have, count in zip(space, wanted)]
+        if not space or len(wanted) != len(space) or any(count < 1 or have % count for have, count in zip(space, wanted)):
+            return "its windows differ"
+        return [f"{name}({_sizes([have // count for have, count in zip(space, wanted)])})"], []
+
+    return spelling
 
 
 def _dropout(module: Any) -> Spelled:
     return "it is active" if module.training and module.p > 0 else ([], [])
 
 
-def _prelu(module: Any) -> Spelled:
-    return (["prelu"], [module.weight]) if module.weight.numel() > 1 else "it has one slope for all channels"
+def _prelu(module: Any, channels: int) -> Spelled:
+    return ["prelu"], [module.weight.expand(channels) if module.weight.numel() == 1 else module.weight]
 
 
 def _text(make: Callable[[Any], str]) -> Callable[[Any], Spelled]:
     return lambda module: ([make(module)], [])
 
 
-def _softmax(name: str) -> Callable[[Any], Spelled]:
-    return lambda module: ([name], []) if module.dim == 1 else "it is not over channels"
+def _softmax(*ops: str) -> Callable[[Any], Spelled]:
+    return lambda module: ([*ops], []) if module.dim == 1 else "it is not over channels"
+
+
+def _softshrink(module: Any) -> Spelled:
+    limit = float(module.lambd)
+    return ["keep(@x)", f"clamp({written(-limit)}, {written(limit)})", "mul(-1)", "add(@x)"], []
+
+
+def _rms_norm(module: Any) -> Spelled:
+    return "it normalises the last axes, and the vocabulary has it over channels alone"
 
 
 MODULES: dict[type[nn.Module], Callable[[Any], Spelled]] = {
@@ -102,7 +129,6 @@ MODULES: dict[type[nn.Module], Callable[[Any], Spelled]] = {
     nn.Hardshrink: _text(lambda module: f"hardshrink({written(module.lambd)})"),
     nn.Threshold: _text(lambda module: f"threshold({written(module.threshold)}, {written(module.value)})"),
     nn.LeakyReLU: _text(lambda module: f"leaky_relu({written(module.negative_slope)})"),
-    nn.PReLU: _prelu,
     nn.ELU: _text(lambda module: f"elu({written(module.alpha)})"),
     nn.GELU: _text(lambda module: "gelu(tanh)" if module.approximate == "tanh" else "gelu"),
     nn.SiLU: _text(lambda module: "silu"),
@@ -115,6 +141,10 @@ MODULES: dict[type[nn.Module], Callable[[Any], Spelled]] = {
     nn.Softplus: _text(lambda module: f"softplus({written(module.beta)}, {written(module.threshold)})"),
     nn.Softmax: _softmax("softmax"),
     nn.LogSoftmax: _softmax("log_softmax"),
+    nn.Softmin: _softmax("mul(-1)", "softmax"),
+    nn.Softshrink: _softshrink,
+    nn.Tanhshrink: lambda module: (["keep(@x)", "tanh", "mul(-1)", "add(@x)"], []),
+    nn.RMSNorm: _rms_norm,
     nn.Softmax2d: _text(lambda module: "softmax"),
     nn.LayerNorm: _layer_norm,
     nn.GroupNorm: _group_norm,
@@ -122,13 +152,27 @@ MODULES: dict[type[nn.Module], Callable[[Any], Spelled]] = {
     **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), _instance_norm),
     **dict.fromkeys((nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d), _pool("max_pool")),
     **dict.fromkeys((nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d), _pool("avg_pool")),
-    **dict.fromkeys((nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d), _adaptive),
     **dict.fromkeys((nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout), _dropout),
+}
+# Those that are other ops for other shapes.
+_BY_SHAPE: dict[type[nn.Module], Callable[[Any, ShapeOf], Spelled]] = {
+    **dict.fromkeys((nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d), _adaptive("avg_pool")),
+    **dict.fromkeys((nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d, nn.AdaptiveMaxPool3d), _adaptive("max_pool")),
 }
 
 
-def spelled(module: nn.Module) -> Spelled:
-    """A module in the vocabulary, in the state it is in; modules derived from torch.nn's may do something else."""
+# Those for which axis 1 is the channels', whether there is a batch or not.
+BY_POSITION = (nn.Softmax, nn.LogSoftmax, nn.Softmin, nn.PReLU, nn.GroupNorm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+
+def spelled(module: nn.Module, channels: int, shape_of: ShapeOf = None) -> Spelled:
+    """A module behind so many channels in the vocabulary, in the state it is in; modules derived from torch.nn's may do
+    something else. In the texts, words that begin with @ stand for names of kept values.
+    """
+    if type(module) is nn.PReLU:
+        return _prelu(module, channels)
+    if type(module) in _BY_SHAPE:
+        return _BY_SHAPE[type(module)](module, shape_of)
     spelling = MODULES.get(type(module))
     return "the vocabulary has no such module" if spelling is None else spelling(module)
 

@@ -4,6 +4,7 @@
 `text` has the convolution's fields and the chain ("stride=2 | bias | gelu"; _chain.py says how a prologue is written),
 `operands` the tensors of prologue and chain in their order. Their gradients are in _gradients.py; conv_transpose_cat, which
 writes into a concatenation, is in _cat.py.
+A text that says "precision=torch" is resolved when the call runs (_precision.py).
 `layout` names the result's; it is "" for the one that input and weight suggest, "torch" for the one of PyTorch's own
 convolution. conv_transpose_bare is the same where nothing is recorded for gradients. `packed` is 0, or a number that
 stands for the weight's contents: calls with equal numbers may share a weight that was packed once.
@@ -91,7 +92,7 @@ def call(
 ) -> torch.Tensor:
     """The operator, by the shortest way there is; the result lies in memory as PyTorch's convolution would lay it."""
     if _is_compiling():
-        return conv_transpose(input, weight, operands, text, "", packed)
+        return conv_transpose(input, weight, operands, text, "torch", packed)
     if forward_ad._current_level >= 0 or _transforms_active():
         return _transformed(input, weight, operands, text, packed)
     if _modes():  # one of them may be tracing
@@ -244,7 +245,13 @@ torch.library.register_vmap("convt::conv_transpose_bare", _vmap)
 
 
 def set_plan_limit(limit: int) -> None:
-    """Sets how many plans are kept between calls (256 at first); at least 1. The least recently used go first."""
+    """Sets how many plans are kept between calls (256 at first); at least 1. The least recently used go first.
+
+    >>> convt.torch.clear_plans()
+    >>> y = convt.torch.conv_transpose1d(torch.ones(1, 2, 3), torch.ones(2, 1, 2))
+    >>> convt.torch.plan_count()
+    1
+    """
     if limit < 1:
         raise _library.ConvtError(f"limit: must be at least 1 (got {limit})")
     if extension is not None:

@@ -11,10 +11,11 @@ import torch
 from torch import fx
 from torch import nn as torch_nn
 
-from . import nn
+from . import _chain, nn
 from ._functional import _conv_transpose
-from ._modules import Spelled, has_hooks, spelled
+from ._modules import BY_POSITION, Spelled, has_hooks, spelled
 
+_ROOT = "it is the model itself, which cannot be swapped in place: the modules of convt.torch.nn have like(model)"
 
 
 class Skipped(torch_nn.Module):
@@ -57,26 +58,39 @@ class Fused(nn._ConvTranspose):
 
     def forward(self, input: torch.Tensor, output_size: Any = None) -> torch.Tensor:
         module: Any = self
+        dims = len(module.kernel_size)
+        output_padding = tuple(module._output_padding(
+            input, output_size, module.stride, module.padding, module.kernel_size, dims, module.dilation))
         rest = list(self.__dict__["tail"])
         texts: list[str] = []
         operands: list[torch.Tensor] = []
+
+        def shape() -> list[Any]:
+            """Of the result so far; nothing where Dynamo captures the call, which cannot look into the library's tables."""
+            if torch.compiler.is_dynamo_compiling():
+                return []
+            text = _chain.fields(module.stride, module.padding, output_padding, module.groups, module.dilation, "ieee",
+                                 " | ".join(texts))
+            batch = input.shape if input.dim() == dims + 2 else (1, *input.shape)
+            return _chain.output_shape(_chain.parse(text, dims), batch, self.weight.shape)
+
         while rest:
-            found = spelled(rest[0])
+            found = spelled(rest[0], module.out_channels, shape)
             if isinstance(found, str) or has_hooks(rest[0]):
+                break
+            if input.dim() == dims + 1 and isinstance(rest[0], BY_POSITION):
                 break
             # A norm that is over the wrong axes, or a tensor of another type, is for PyTorch to refuse or to convert.
             if any(operand.dtype not in (input.dtype, torch.float32) for operand in found[1]):
                 break
             f32 = any(operand.dtype != input.dtype for operand in found[1]) or torch.is_autocast_enabled(
                 input.device.type)
-            texts += [_with_f32(text) if f32 and found[1] else text for text in found[0]]
+            name = f"v{len(texts)}"
+            texts += [_with_f32(text) if f32 and found[1] else text.replace("@x", name) for text in found[0]]
             operands += found[1]
             rest.pop(0)
-        dims = len(module.kernel_size)
-        output_padding = module._output_padding(
-            input, output_size, module.stride, module.padding, module.kernel_size, dims, module.dilation)
         result = _conv_transpose(
-            dims, input, self.weight, self.bias, module.stride, module.padding, tuple(output_padding), module.groups,
+            dims, input, self.weight, self.bias, module.stride, module.padding, output_padding, module.groups,
             module.dilation, " | ".join(texts), None, None, operands, self._packed)
         for after in rest:
             result = after(result)
@@ -192,12 +206,12 @@ def _set(model: torch_nn.Module, name: str, module: torch_nn.Module) -> None:
     setattr(model.get_submodule(parent), own, module)
 
 
-def _fusable(module: torch_nn.Module) -> Spelled:
+def _fusable(module: torch_nn.Module, channels: int) -> Spelled:
     """What a module is in the vocabulary where it does not train."""
     was = module.training
     module.training = False
     try:
-        return spelled(module)
+        return spelled(module, channels)
     finally:
         module.training = was
 
@@ -208,6 +222,11 @@ def optimize(model: torch_nn.Module, *, freeze: bool = False) -> Report:
     The parameters stay the same objects, and state_dict() stays the same. Norms in training mode and active dropout keep
     their meaning: they run behind the convolution while they are so. With `freeze` weights are packed once; they must not
     change any more. The report says what was swapped, and what was left and why.
+
+    >>> model = torch.nn.Sequential(torch.nn.ConvTranspose2d(8, 4, 2, stride=2), torch.nn.PReLU(), torch.nn.Flatten())
+    >>> print(convt.torch.optimize(model))
+    1 of 1 transposed convolutions were swapped
+      0: swapped with 1; ends: 2: the vocabulary has no such module
     """
     duplicates = _shared(model)
     followers = _followers(model)
@@ -219,7 +238,7 @@ def optimize(model: torch_nn.Module, *, freeze: bool = False) -> Report:
                 swaps.append(Swap(name, False, [], f"{type(module).__name__} is derived from torch.nn's"))
             continue
         if has_hooks(module) or module.padding_mode != "zeros" or id(module) in duplicates or not name:
-            reason = "it has hooks" if has_hooks(module) else "it is the model itself" if not name else "it is used twice"
+            reason = "it has hooks" if has_hooks(module) else _ROOT if not name else "it is used twice"
             swaps.append(Swap(name, False, [], reason))
             continue
         tail: list[torch_nn.Module] = []
@@ -227,7 +246,7 @@ def optimize(model: torch_nn.Module, *, freeze: bool = False) -> Report:
         following, reason = followers.get(name, (None, "what follows it could not be traced"))
         while following is not None:
             after = model.get_submodule(following)
-            found = _fusable(after)
+            found = _fusable(after, module.out_channels)
             if has_hooks(after) or id(after) in duplicates or isinstance(found, str):
                 reason = f"{following}: {found if isinstance(found, str) else 'it has hooks, or is used twice'}"
                 break

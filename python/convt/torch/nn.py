@@ -121,7 +121,12 @@ class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
 
 
 class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
-    """torch.nn.ConvTranspose2d, with `prologue` and `epilogue`: convt.ops, whose tensors become the module's, or text."""
+    """torch.nn.ConvTranspose2d, with `prologue` and `epilogue`: convt.ops, whose tensors become the module's, or text.
+
+    >>> up = convt.torch.nn.ConvTranspose2d(8, 4, 2, stride=2, epilogue=["layer_norm(channels)", convt.ops.gelu()])
+    >>> up(torch.ones(1, 8, 5, 5)).shape, list(up.state_dict())
+    (torch.Size([1, 4, 10, 10]), ['weight', 'bias'])
+    """
 
     def __init__(self, *arguments: Any, prologue: Epilogue = (), epilogue: Epilogue = (), **keywords: Any) -> None:
         nn.ConvTranspose2d.__init__(self, *arguments, **keywords)

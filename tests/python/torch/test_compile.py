@@ -138,11 +138,12 @@ def test_options_and_modes():
         torch.testing.assert_close(compiled(x), model(x))
 
 
-def test_freezing_packs_once():
+@pytest.mark.parametrize("inner", ["eager", "inductor"])
+def test_freezing_packs_once(inner):
     """Under Inductor's freezing a weight is packed; its contents are not read again, as the user promised."""
     model, x = Net(), torch.randn(2, 4, 5, 5)
     with torch.no_grad(), torch._inductor.config.patch(freezing=True):
-        compiled = torch.compile(model, backend="convt", options=EAGER)
+        compiled = torch.compile(model, backend="convt", options={**EAGER, "convt.inner": inner})
         want = model(x)
         torch.testing.assert_close(compiled(x), want)
         model.conv.weight.zero_()
@@ -286,6 +287,21 @@ def test_explain_says_where_prologues_begin():
     (found,) = explained(shared, x)
     assert (found.begins_behind, found.begin_reason) == ("exp", "its result is used 2 times")
     assert "begins: exp: its result is used 2 times; ends: " in str(found)
+
+
+def test_explain_says_why_broadcasts_are_left():
+    """Terms of several images or pixels, but fewer elements than the result: none is spread out."""
+    up, x = nn.ConvTranspose2d(4, 6, 4, 2, 1), torch.randn(2, 4, 5, 6)
+
+    def ends(*shape):
+        term = torch.rand(shape)
+        (found,) = explained(lambda x: F.relu(up(x) * term), x)
+        assert found.ops == ("bias",)
+        return found.reason.removeprefix("the other term is broadcast ").partition(":")[0]
+
+    assert ends(2, 6, 1, 1) == "over space" and ends(2, 1, 10, 12) == "over channels"
+    assert ends(1, 6, 10, 12) == "over the batch" and ends(1, 1, 10, 12) == "over the batch and channels"
+    assert ends(6, 10, 1) == "over the batch"
 
 
 def test_explain_lists_what_is_inside_of_others():

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 import convt.torch
 from convt.torch.compile.crops import folded
+
+pytest.importorskip("hypothesis")  # a GPU's machine may lack it
+from hypothesis import assume, given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
 small = st.integers(0, 4)
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
 
 import convt
 import convt.torch
 from convt.torch import _chain, _reference
+
+pytest.importorskip("hypothesis")  # a GPU's machine may lack it
+from hypothesis import HealthCheck, assume, given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
 FUNCTIONS = (convt.torch.conv_transpose1d, convt.torch.conv_transpose2d, convt.torch.conv_transpose3d)
 TORCH = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)

@@ -133,6 +133,38 @@ def conj_is_a_view(m, x):
     return m.conv(x.conj().relu_())
 
 
+@case()
+def rounded_on_purpose(m, x):
+    """As quantisation is simulated: casts to 16 bits and back round, in a model of float32."""
+    y = m.conv(x)
+    return (m.conv(x.to(torch.bfloat16).to(torch.float32)), m.conv((x * 0.37).to(torch.float16).to(torch.float32).relu()),
+            (y * y.to(torch.bfloat16).to(torch.float32).sigmoid()), m.conv(x).relu().to(torch.float16).float() * 2)
+
+
+# ---- axes of one element
+
+
+@case((2, 4, 5, 6), grads=True)
+def extremes_over_one_channel(m, x):
+    one = lambda: m.one(x).tanh()  # noqa: E731
+    return (torch.max(one(), dim=1)[0], one().max(1).values, torch.min(one(), 1, keepdim=True)[0],
+            torch.min(one(), dim=-3, keepdim=True).values, one().amax(1), one().amin(1, keepdim=True), one().max(dim=1)[0] * 2)
+
+
+@case((2, 4, 1, 6), grads=True)
+def extremes_over_one_row(m, x):
+    row = lambda: F.conv_transpose2d(x, m.conv.weight[..., :1, :], m.conv.bias)  # noqa: E731
+    return torch.max(row(), dim=2)[0].relu(), row().min(2, keepdim=True).values.relu(), row().max(2).values.max(2)[0]
+
+
+@case((2, 4, 5, 6), grads=True)
+def sums_over_one_element(m, x):
+    one = lambda: m.one(x)  # noqa: E731
+    pixel = lambda: F.conv_transpose2d(x[..., :1, :1], m.conv.weight[..., :1, :1], m.conv.bias)  # noqa: E731
+    return (one().sum(1), one().mean(1, keepdim=True), one().sum(dim=1, keepdim=True).exp(), one().mean(1).tanh(),
+            pixel().mean((2, 3)), pixel().sum((2, 3), keepdim=True), pixel().amax((2, 3)) * 2, one().logsumexp(1))
+
+
 # ---- what looks like something else
 
 
@@ -162,6 +194,23 @@ def thresholds_beside_zero(m, x):
 @case()
 def waves(m, x):
     return m.conv(x + torch.sin(16 * torch.pi * x))
+
+
+@case(grads=True)
+def nearly_abs(m, x):
+    """Behind which a logarithm or a division shows what happens near 0."""
+    tiny = [m.conv(x) * 1e-8 for _ in range(4)]
+    return [torch.log(torch.sqrt(tiny[0] * tiny[0] + 1e-12)), 1e-9 / torch.sqrt(tiny[1] ** 2 + 1e-14),
+            torch.log((tiny[2].square() + 1e-18).sqrt()), torch.log(torch.where(tiny[3] > 0, tiny[3], -tiny[3]) + 1e-10)]
+
+
+@case(grads=True)
+def nearly_other_activations(m, x):
+    tiny = [m.conv(x) * 1e-8 for _ in range(3)]
+    y, z = m.conv(x) * 20, m.conv(x) * 20
+    return [1e-7 / (tiny[0] * torch.sigmoid(tiny[0]) + 1e-7), torch.log(torch.relu(tiny[1]) + 1e-9),
+            1e-9 / (torch.tanh(tiny[2]) + 1e-7), (torch.where(y > 10, y, torch.log1p(torch.exp(y))) - 10),
+            torch.log(torch.where(z > -3, F.softplus(z), 0.0) + 1)]
 
 
 # ---- crops, statements, norms by hand
@@ -312,6 +361,70 @@ def test_meaning(name):
         assert (a.grad is None) == (b.grad is None), name
         if a.grad is not None:
             torch.testing.assert_close(a.grad, b.grad, atol=1e-3, rtol=1e-4)
+
+
+def tanh_of(y):
+    return (torch.exp(y) - torch.exp(-y)) / (torch.exp(y) + torch.exp(-y))
+
+
+# Activations written out, what they are, and what looks like them but differs in float32: near 0, far from it, or between.
+WRITTEN_OUT = {
+    "abs": [lambda y: torch.sqrt(y * y), lambda y: torch.where(y < 0, -y, y), lambda y: torch.relu(y) + torch.relu(-y)],
+    "silu": [lambda y: y * torch.sigmoid(y), lambda y: y / (1 + torch.exp(-y)), lambda y: y * (torch.tanh(y / 2) + 1) * 0.5],
+    "gelu": [lambda y: 0.5 * y * (1 + torch.erf(y / 2**0.5)), lambda y: y * 0.5 * (1.0 + torch.erf(y * 0.7071067811865476))],
+    "gelu(tanh)": [lambda y: 0.5 * y * (1 + torch.tanh(0.7978845608 * (y + 0.044715 * torch.pow(y, 3)))),
+                   lambda y: 0.5 * y * (1 + torch.tanh(0.7978845608 * y * (1 + 0.044715 * y * y)))],
+    "hardswish": [lambda y: y * F.relu6(y + 3) / 6, lambda y: y * (y + 3).clamp(0, 6) * (1 / 6)],
+    "mish": [lambda y: y * torch.tanh(F.softplus(y))],
+    "softplus": [lambda y: torch.where(y > 20, y, torch.log1p(torch.exp(y.clamp(max=20))))],
+    "elu(1)": [lambda y: torch.where(y > 0, y, torch.exp(y.clamp(max=0)) - 1)],
+    "relu": [lambda y: y * (y > 0), lambda y: (y + y.abs()) / 2],
+}
+NEARLY = {
+    "abs": [lambda y: torch.sqrt(y * y + 1e-12), lambda y: torch.sqrt(y**2 + 1e-20), lambda y: y * torch.tanh(1e6 * y),
+            lambda y: torch.where(y.abs() < 1e-9, 1e-9, y.abs()), lambda y: torch.sqrt(y * y + 1e-30)],
+    "silu": [lambda y: y * torch.sigmoid(y) + 1e-8, lambda y: y * torch.sigmoid(y + 1e-5), lambda y: y / (1 + 1e-5 + torch.exp(-y)),
+             lambda y: (y + 1e-12) * torch.sigmoid(y), lambda y: y * torch.sigmoid(y).clamp(min=1e-7)],
+    "gelu": [lambda y: 0.5 * y * (1 + torch.erf(y / 1.4142)), lambda y: 0.5 * (y + 1e-9) * (1 + torch.erf(y / 2**0.5))],
+    "softplus": [lambda y: torch.where(y > 10, y, torch.log1p(torch.exp(y.clamp(max=10)))),
+                 lambda y: torch.where(y < -15, torch.zeros_like(y), F.softplus(y)), lambda y: F.softplus(y) + 1e-9],
+    "relu": [lambda y: torch.relu(y) + 1e-10, lambda y: torch.where(y > 1e-8, y, 0.0), lambda y: torch.where(y > 0, y, 1e-9 * y),
+             lambda y: torch.where(y < 1e20, torch.relu(y), 1e20)],
+    "tanh": [lambda y: torch.tanh(y) + 1e-12, lambda y: torch.tanh(y).clamp(min=1e-12)],
+}
+
+
+def taken(function):
+    """The ops that are found for a function of a convolution's result, in one step of its own."""
+    conv = nn.ConvTranspose2d(4, 6, 4, 2, 1)
+    with torch.no_grad():
+        found = convt.torch.explain(lambda x: function(conv(x)), torch.randn(2, 4, 5, 6), options=ALWAYS, quiet=True)
+    return found.found[0].ops[1:]
+
+
+@pytest.mark.parametrize("op", WRITTEN_OUT)
+def test_activations_written_out(op):
+    for place, function in enumerate(WRITTEN_OUT[op]):
+        ops = taken(function)
+        assert ops[:1] == (op,) and all(rest.startswith(("mul(", "div(")) for rest in ops[1:]), (place, ops)
+
+
+@pytest.mark.parametrize("op", NEARLY)
+def test_what_is_nearly_an_activation(op):
+    for place, function in enumerate(NEARLY[op]):
+        ops = taken(function)
+        assert ops != (op,), place  # but what it is besides, or nothing
+
+
+def test_extremes_over_one_element_are_taken():
+    """Where the values alone are used, by any spelling."""
+    conv = nn.ConvTranspose2d(4, 1, 4, 2, 1)
+    for function in (lambda y: torch.max(y, dim=1)[0], lambda y: y.max(1).values, lambda y: torch.min(y, 1, keepdim=True)[0],
+                     lambda y: y.min(dim=1, keepdim=True).values, lambda y: y.sum(1), lambda y: y.mean(1, keepdim=True)):
+        with torch.no_grad():
+            (found,) = convt.torch.explain(
+                lambda x: function(conv(x)).tanh(), torch.randn(2, 4, 5, 6), options=ALWAYS, quiet=True)
+        assert found.ops == ("bias", "tanh"), found
 
 
 def test_inputs_that_share_memory():

@@ -45,9 +45,9 @@ def chain_of(found):
     return " | ".join((*before, *found.ops, *(("cat",) if found.joined else ())))
 
 
-@each
-def test_inference(model: Model, monkeypatch):
-    """Every chain is the one that is expected, and taken, in one graph."""
+@pytest.fixture
+def reports(monkeypatch):
+    """What became of the graphs."""
     reports = []
 
     def recorded(graph, options):
@@ -55,6 +55,12 @@ def test_inference(model: Model, monkeypatch):
         return reports[-1]
 
     monkeypatch.setattr("convt.torch.compile.backend.rewrite", recorded)
+    return reports
+
+
+@each
+def test_inference(model: Model, reports):
+    """Every chain is the one that is expected, and taken, in one graph."""
     module = model.build()
     inputs = model.example()
     with torch.no_grad():
@@ -84,13 +90,17 @@ def test_dynamic(model: Model):
 
 
 @most
-def test_autocast(model: Model):
+def test_autocast(model: Model, reports):
     module = model.build()
     inputs = model.example()
     compiled = torch.compile(module, backend="convt", options=ALWAYS)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         want = module(*inputs)
         got = compiled(*inputs)
+    if model.autocast is not None:
+        chains = [chain_of(one) for found in reports for one in found]
+        words = (", dtype=f32", "(dtype=f32)")
+        assert [chain and chain.replace(words[0], "").replace(words[1], "") for chain in chains] == list(model.autocast)
     for a, b in zip(flat(got), flat(want), strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
         scale = max(1.0, float(b.abs().max()))
@@ -135,6 +145,26 @@ def test_training(model: Model, request: pytest.FixtureRequest):
             assert float((a.grad - b.grad).abs().max()) <= 1e-4 * scale, name
     for (name, a), b in zip(twin.named_buffers(), module.buffers(), strict=True):
         assert torch.allclose(a.float(), b.float(), atol=1e-5), name
+
+
+@pytest.mark.parametrize("model", [model for model in MODELS if model.autocast], ids=lambda model: model.name)
+def test_autocast_training(model: Model):
+    """Gradients are about as near to those of float32 as eager's are."""
+    exact = model.build(training=True)
+    theirs, ours = copy.deepcopy(exact), copy.deepcopy(exact)
+    inputs = model.example()
+
+    def gradients(module, function, enabled):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            results = flat(function(*inputs))
+        sum(loss(result.float()) for result in results).backward()
+        return [parameter.grad for parameter in module.parameters()]
+
+    want = gradients(exact, exact, False)
+    errors = [
+        max(float((a - b).abs().max() / b.abs().max()) for a, b in zip(gradients(module, function, True), want) if b is not None)
+        for module, function in ((theirs, theirs), (ours, torch.compile(ours, backend="convt", options=ALWAYS)))]
+    assert errors[1] <= 2 * errors[0] + 0.01
 
 
 @most

@@ -58,8 +58,8 @@ def test_optimize_swaps_and_reports():
     want = model(x)
     report = convt.torch.optimize(model)
     assert [(swap.name, swap.taken, swap.modules) for swap in report] == [
-        ("0", True, ["1", "2", "3"]), ("4", True, ["5"])]
-    assert "PReLU" in str(report) or "6: " in str(report)
+        ("0", True, ["1", "2", "3"]), ("4", True, ["5", "6"])]
+    assert "swapped with 5, 6; ends: its result is the model's" in str(report)
     assert list(model.state_dict()) == keys
     torch.testing.assert_close(model(x), want)
 
@@ -70,6 +70,59 @@ def test_optimize_slopes():
     want = model(x)
     assert convt.torch.optimize(model).swaps[0].modules == ["1", "2"]
     torch.testing.assert_close(model(x), want)
+
+
+BEHIND = {
+    "one slope": nn.PReLU(), "softmin": nn.Softmin(dim=1), "softmin2": nn.Sequential(nn.Tanh(), nn.Softmin(1)),
+    "softshrink": nn.Softshrink(0.3), "tanhshrink": nn.Sequential(nn.Tanhshrink(), nn.Softshrink(0.1), nn.Tanhshrink()),
+    "adaptive": nn.AdaptiveAvgPool2d(3), "halves": nn.Sequential(nn.PReLU(), nn.AdaptiveMaxPool2d((3, None)), nn.Tanh()),
+    "one": nn.AdaptiveAvgPool2d(1), "softmax": nn.Softmax(1),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_optimize_takes(name):
+    after = BEHIND[name]
+    model, x = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), *(after if isinstance(after, nn.Sequential) else [after])), torch.randn(2, 3, 4, 7)
+    twin = copy.deepcopy(model)
+    (swap,) = convt.torch.optimize(model)
+    assert swap.modules == [str(place) for place in range(1, len(model))]
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), twin(x))
+        torch.testing.assert_close(model(x[0]), twin(x[0]))
+    model(x).square().sum().backward()
+    twin(x).square().sum().backward()
+    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_optimized_models_compile(dynamic):
+    """In one graph, with norms, slopes and pools behind a convolution."""
+    model, x = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.BatchNorm2d(4), nn.PReLU(), nn.AdaptiveMaxPool2d(3)).eval(), torch.randn(2, 3, 4, 7)
+    twin = copy.deepcopy(model)
+    convt.torch.optimize(model)
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), twin(x))
+            x = torch.randn(3, 3, 7, 4)
+
+
+def test_optimize_leaves_windows_that_differ():
+    """And takes them again where they do not."""
+    model = nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.AdaptiveAvgPool2d(3), nn.Sigmoid())
+    twin = copy.deepcopy(model)
+    convt.torch.optimize(model)
+    for size in (4, 5, 7):
+        x = torch.randn(2, 3, size, size)
+        torch.testing.assert_close(model(x), twin(x))
+
+
+def test_optimize_says_why_not():
+    reasons = [swap.reason for model in (nn.ConvTranspose2d(3, 4, 3), nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.RMSNorm(6)))
+               for swap in convt.torch.optimize(model)]
+    assert "like(model)" in reasons[0] and "over channels alone" in reasons[1]
 
 
 def test_optimize_keeps_training_mode():

@@ -13,11 +13,12 @@ import sys
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import convt
 import convt.torch
 from convt import _library
-from convt.torch import _chain, _op, _reference
+from convt.torch import _chain, _kernel, _op, _reference
 
 OPS = [(row["name"], line) for row in _library.describe_ops() for line in row["examples"].splitlines()]
 OPS += [("keep", "keep(a) | add(3) | sigmoid | mul(a) | keep(b) | tanh | sub(b) | div(4)"),
@@ -152,19 +153,66 @@ def test_vmap():
         torch.testing.assert_close(torch.vmap(ours, dims)(*args), torch.vmap(theirs, dims)(*args))
 
 
+def test_out_is_not_autocast():
+    """As PyTorch's calls with out=, which autocast leaves alone: arguments of several types are refused."""
+    x, w, out = torch.randn(1, 2, 4), torch.randn(2, 3, 3), torch.empty(1, 3, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert convt.torch.conv_transpose1d(x, w, out=out) is out and out.dtype == torch.float32
+        assert convt.torch.conv_transpose1d(x, w).dtype == torch.bfloat16
+        with pytest.raises(RuntimeError, match="dtype"):
+            convt.torch.conv_transpose1d(x, w.bfloat16(), out=out)
+    torch.testing.assert_close(out, F.conv_transpose1d(x, w))
+
+
 def test_inference_mode():
     with torch.inference_mode():
         x, w = torch.randn(1, 2, 4), torch.randn(2, 3, 3)
         torch.testing.assert_close(convt.torch.conv_transpose1d(x, w), F.conv_transpose1d(x, w))
 
 
-def test_deterministic_algorithms():
+@pytest.fixture(params=[False, True], ids=["empty", "filled"])
+def deterministic(request):
+    """PyTorch's switch, which may fill new tensors with NaN; convt has nothing else to do for it."""
+    before = torch.utils.deterministic.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True)
-    try:
-        x, w = torch.randn(1, 2, 4, requires_grad=True), torch.randn(2, 3, 3)
-        convt.torch.conv_transpose1d(x, w, epilogue="gelu").sum().backward()
-    finally:
-        torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = request.param
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = before
+
+
+@pytest.mark.parametrize("run", ["library", "Python"])
+def test_deterministic_algorithms(deterministic, run, recwarn):
+    """The same bits as without, twice, and no complaint."""
+    x, w, b = torch.randn(2, 4, 9, 9), torch.randn(4, 6, 3, 3), torch.randn(6)
+    text = "stride=2 padding=1 | bias | instance_norm | silu | max_pool(2) | softmax"
+    call = _op.conv_transpose if run == "library" else _kernel.run
+    results = [call(x, w, [b], text, layout, 0) for layout in ("channels_first", "channels_first", "channels_last")]
+    torch.use_deterministic_algorithms(False)
+    want = call(x, w, [b], text, "channels_first", 0)
+    assert not want.isnan().any() and all(torch.equal(result, want) for result in results[:2])
+    torch.testing.assert_close(results[2], want)
+    assert not list(recwarn)
+
+
+def test_deterministic_graphs(deterministic, recwarn):
+    """Modules, a concatenation, gradients, and a graph."""
+    model = nn.Sequential(nn.ConvTranspose2d(4, 6, 3, 2), nn.GroupNorm(2, 6), nn.GELU(), nn.AvgPool2d(2))
+    twin = copy.deepcopy(model)
+    convt.torch.optimize(twin)
+    function = torch.compile(lambda x: torch.cat([model(x), x.new_ones(2, 1, 5, 5)], 1), backend="convt",
+                             options={"convt.take": "always", "convt.inner": "eager"})
+    x = torch.randn(2, 4, 5, 5)
+    recwarn.clear()
+    grads = []
+    for _ in range(2):
+        result = function(x)
+        torch.testing.assert_close(result[:, :6], twin(x))
+        result.square().sum().backward()
+        grads.append([parameter.grad.clone() for parameter in model.parameters()])
+        model.zero_grad()
+    assert all(torch.equal(a, b) for a, b in zip(*grads)) and not any(grad.isnan().any() for grad in grads[0])
+    assert not [warning for warning in recwarn if "determinis" in str(warning.message)]
 
 
 def module():

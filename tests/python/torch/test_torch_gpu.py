@@ -65,6 +65,33 @@ def test_precision_follows_torch():
     assert errors["ieee"] < 3e-6 and errors["tf32"] < 1e-3
 
 
+def test_a_compiled_graph_follows_the_switch():
+    """As it is when the graph runs, not when it was captured."""
+    up = nn.ConvTranspose2d(64, 64, 3, bias=False).cuda()
+    x = torch.rand(2, 64, 32, 32, device="cuda")
+    want = F.conv_transpose2d(x.double(), up.weight.double()).relu()
+    compiled = torch.compile(lambda x: F.relu(up(x)), backend="convt", options={"convt.take": "always", "convt.inner": "eager"})
+    errors = []
+    with torch.no_grad():
+        for allowed in (True, False, True):
+            with torch.backends.cudnn.flags(enabled=True, allow_tf32=allowed):
+                errors.append(float((compiled(x) - want).abs().max() / want.abs().max()))
+    assert errors[1] < 3e-6 < errors[0] == errors[2] < 1e-3
+
+
+def test_deterministic_algorithms():
+    """With new memory filled with NaN: the results' and the workspace's."""
+    x, w = torch.randn(2, 32, 24, 24, device="cuda"), torch.randn(32, 32, 3, 3, device="cuda") * 0.1
+    epilogue = "instance_norm | gelu | max_pool(2)"
+    want = convt.torch.conv_transpose2d(x, w, epilogue=epilogue)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.utils.deterministic.fill_uninitialized_memory
+        assert all(torch.equal(convt.torch.conv_transpose2d(x, w, epilogue=epilogue), want) for _ in range(2))
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_gradients():
     x = torch.randn(2, 8, 9, 9, device="cuda", dtype=torch.float64, requires_grad=True)
     w = torch.randn(8, 6, 3, 3, device="cuda", dtype=torch.float64, requires_grad=True)

@@ -102,6 +102,11 @@ def enable(*, take: str = "rule") -> None:
 
     A pass that is in Inductor's slot already (torch._inductor.config.pre_grad_custom_pass) runs first. Models that were
     compiled before keep what they have.
+
+    >>> convt.torch.enable()
+    >>> convt.torch.is_enabled()
+    True
+    >>> convt.torch.disable()
     """
     disable()
     options, _ = split({"convt.take": take})

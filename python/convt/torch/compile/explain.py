@@ -40,6 +40,12 @@ def explain(
     """Prints which chains of a model are taken, what ends each and why, and returns that as data.
 
     The model runs once, with these inputs; it is captured as torch.compile(backend="convt", options=options) would.
+
+    >>> model = torch.nn.Sequential(torch.nn.ConvTranspose2d(64, 32, 4, 2, 1), torch.nn.ReLU())
+    >>> with torch.no_grad():
+    ...     (found,) = convt.torch.explain(model, torch.ones(2, 64, 32, 32), quiet=True)
+    >>> found.taken, found.ops
+    (True, ('bias', 'relu'))
     """
     own, _ = split(options)
     result = Explanation([], 0)

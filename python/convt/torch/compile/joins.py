@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from .names import bind, first, name_of
 from .regions import POINTWISE
+from .rounding import is_rounded_at_once
 from .steps import Running
 from .terms import is_open_under_autocast
 from .values import hint, tensor_of
@@ -45,6 +46,8 @@ def join_of(walked: Walk, chain: Chain) -> Join | None:
     others = (*parts[:at], *parts[at + 1 :])
     if not others or not all(_is_joined(running, other) for other in others):
         return None
+    if tensor.dtype != running.dtype and not is_rounded_at_once(node, running.dtype):
+        return None
     if _bytes_made_apart(others) > _bytes(running.node):
         return None
     layout = layout_of(Running(node, running.axes, running.rank))
@@ -55,9 +58,9 @@ def join_of(walked: Walk, chain: Chain) -> Join | None:
 
 
 def _is_joined(running: Running, other: Any) -> bool:
-    """Whether a tensor may stand beside the running value: one of its type, whose type is known before it runs."""
+    """Whether a tensor may stand beside the running value: its type is known before it runs, and may be the value's."""
     tensor = tensor_of(other)
-    if tensor is None or tensor.dtype != running.tensor.dtype or tensor.device != running.tensor.device:
+    if tensor is None or not running.may_be(tensor):
         return False
     if tensor.dim() != running.rank:  # torch.cat passes over tensors of one axis without elements
         return False

@@ -96,7 +96,7 @@ class _Way:
         result = tensor_of(user)
         if given is None or given["other"] is MISSING or number(given["alpha"]) != 1 or result is None:
             return None
-        if self.values[kept].axes != self.values[-1].axes or result.dtype != self.values[-1].tensor.dtype:
+        if self.values[kept].axes != self.values[-1].axes or not self.values[-1].may_be(result):
             return None
         name = name_of(user)
         turned = (first(user) is not node) != (name == "rsub")
@@ -121,7 +121,7 @@ def _spelled(running: Running, user: Node) -> Step | None:
     if isinstance(step, str) or step.crop:
         return None
     result = tensor_of(step.last)
-    if result is None or result.dtype != running.tensor.dtype or result.device != running.tensor.device:
+    if result is None or not running.may_be(result):
         return None
     return step
 

@@ -43,7 +43,7 @@ def _norm(
         return _ARGUMENTS
     operands = [*(Operand(value) for value in statistics), *affine]
     tensors = [tensor_of(operand.node) for operand in operands]
-    dtype = running.tensor.dtype
+    dtype = running.dtype
     types = {tensor.dtype for tensor in tensors if tensor is not None}
     if None in tensors or len(types) > 1 or not types <= {dtype, torch.float32}:
         return "its weights are of another type than the value, or of several"
@@ -126,7 +126,8 @@ def _rms_norm(running: Running, node: Node) -> Step | str:
     if eps is None or dtype.itemsize == 2 or (weight is not None and (tensor is None or tensor.dtype != dtype)):
         return _ARGUMENTS
     ops = (f"rms_norm(channels, eps={written(eps)})",)
-    return Step(node, ops) if weight is None else Step(node, (*ops, "mul(channel)"), (Operand(weight),))
+    times = "mul(channel)" if dtype == running.dtype else "mul(channel, dtype=f32)"
+    return Step(node, ops) if weight is None else Step(node, (*ops, times), (Operand(weight),))
 
 
 NORMS: dict[str, Callable[[Running, Node], Step | str]] = {

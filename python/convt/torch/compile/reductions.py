@@ -7,6 +7,7 @@ import dataclasses
 import math
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from .names import MISSING, bind, bind_dims, first, name_of
@@ -51,10 +52,15 @@ def _reduced(running: Running, node: Node, op: str, dim: Any, keepdim: Any, last
     return Step(last or node, ops, axes=left, through=through)
 
 
+def _is_open(running: Running, dtype: Any) -> bool:
+    """Whether a reduction may convert the value to this type first: it is none, or the one that chains compute in."""
+    return dtype in (None, running.tensor.dtype) or (dtype == torch.float32 and running.dtype.itemsize == 2)
+
+
 def _reduction(op: str) -> Spelling:
     def spelling(running: Running, node: Node) -> Step | str:
         given = bind_dims(node, "dim", keepdim=False, dtype=None)
-        if given is None or given["dtype"] not in (None, running.tensor.dtype):
+        if given is None or not _is_open(running, given["dtype"]):
             return NOT_UNDERSTOOD
         return _reduced(running, node, op, given["dim"], given["keepdim"])
 
@@ -81,9 +87,6 @@ def _extreme(op: str) -> Spelling:
             return "its indices are used"
         if users[0].args[1] not in (0, "values"):
             return "its indices are used"
-        axes = running.axes_of(other)
-        if axes is not None and all(same(running.sizes[axis], 1) for axis in axes):
-            return "reduces over an axis of one element"
         return _reduced(running, node, op, other, given["keepdim"], users[0])
 
     return spelling
@@ -105,7 +108,7 @@ def _softmax(op: str) -> Spelling:
     def spelling(running: Running, node: Node) -> Step | str:
         given = bind(node, dim=None, _stacklevel=3, dtype=None)
         given = given or bind(node, dim=None, dtype=None)
-        if given is None or given["dtype"] not in (None, running.tensor.dtype):
+        if given is None or not _is_open(running, given["dtype"]):
             return NOT_UNDERSTOOD
         over = axes_text(running, running.axes_of(given["dim"]))
         if over is None:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from .. import _cat, _chain, _op
-from .._functional import float32_precision
+from .. import _cat, _chain, _op, _precision
 from .joins import Join, join_of
 from .names import differentiates
 from .options import Options
 from .prologue import Prologue, prologue_of
+from .rounding import is_rounded_at_once
 from .rules import Decision, decide, decide_prologue
 from .values import tensor_of
 from .walker import (
@@ -92,8 +92,8 @@ def _view(graph: Graph, call: Node, chain: Chain) -> Node:
 def _text(walked: Walk, chain: Chain) -> str:
     """The fused call's text."""
     convolution = walked.convolution
-    tensor = chain.running.tensor
-    precision = float32_precision(tensor.device) if tensor.dtype == torch.float32 else "ieee"
+    result = convolution.result
+    precision = _precision.of_graph(result.device) if result.dtype == torch.float32 else "ieee"
     return _chain.fields(
         convolution.stride, chain.padding, chain.output_padding, convolution.groups, convolution.dilation, precision,
         chain.text, walked.prologue.text)
@@ -102,9 +102,11 @@ def _text(walked: Walk, chain: Chain) -> str:
 def _replace(graph: Graph, walked: Walk, chain: Chain, join: Join | None) -> str:
     """Puts the fused call in the place of a chain's last node, or of the concatenation behind it; answers its text."""
     convolution, prologue = walked.convolution, walked.prologue
-    dtype = chain.running.tensor.dtype
+    dtype = chain.running.dtype
     text = _text(walked, chain)
     last = chain.running.node if join is None else join.node
+    value = tensor_of(last)
+    assert value is not None
     with graph.inserting_before(last):
         # Explicit casts, where autocast made them: the call's own type then does not depend on where it stands.
         input = _to(graph, prologue.input, dtype)
@@ -118,15 +120,19 @@ def _replace(graph: Graph, walked: Walk, chain: Chain, join: Join | None) -> str
         if join is not None:
             result = call = graph.call_function(
                 _cat.conv_transpose_cat,
-                (input, weight, operands, text, join.layout, 0, list(join.before), list(join.after)))
+                (input, weight, operands, text, join.layout, 0, *(
+                    [_to(graph, other, dtype) for other in others] for others in (join.before, join.after))))
         else:
             # Dynamo compiles anew where an input comes to require gradients.
             op = _op.conv_transpose if chain.running.tensor.requires_grad else _op.conv_transpose_bare
             call = graph.call_function(op, (input, weight, operands, text, chain.layout, 0))
             result = _view(graph, call, chain)
+            if value.dtype != dtype and not is_rounded_at_once(last, dtype):  # but behind a concatenation
+                result = graph.call_method("to", (result, value.dtype))
+                dtype = value.dtype
     call.meta.update({key: last.meta[key] for key in ("nn_module_stack", "stack_trace", "source_fn_stack")
                       if key in last.meta})
-    result.meta["example_value"] = tensor_of(last)
+    result.meta["example_value"] = value if value.dtype == dtype else value.to(dtype)
     last.replace_all_uses_with(result)
     taken = chain.taken if join is None else (*chain.taken, join.node)
     for node in sorted(taken, key=list(graph.nodes).index, reverse=True):

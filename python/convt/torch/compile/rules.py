@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from ... import _library
 from ..._plan import Plan
-from .. import _chain, _kernel, _op, _reference
+from .. import _chain, _kernel, _op, _precision, _reference
 from .options import Options
 from .values import hint, tensor_of
 from .walker import Chain, Walk
@@ -70,9 +70,10 @@ def _layer(walked: Walk, chain: Chain, text: str) -> Layer:
     assert input is not None and weight is not None
     last = _kernel.suggests_channels_last(input) if all(isinstance(size, int) for size in input.shape) else False
     batch = () if walked.convolution.batched else (1,)
+    device = chain.running.tensor.device
     return Layer(
-        (*batch, *map(hint, input.shape)), tuple(map(hint, weight.shape)), text, chain.running.tensor.dtype,
-        chain.running.tensor.device, _library.LAYOUTS[last], chain.layout)
+        (*batch, *map(hint, input.shape)), tuple(map(hint, weight.shape)), _precision.resolved(text, device),
+        chain.running.dtype, device, _library.LAYOUTS[last], chain.layout)
 
 
 def decide_prologue(device: torch.device, options: Options) -> bool:

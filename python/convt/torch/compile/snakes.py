@@ -95,10 +95,12 @@ def _ratio(beta: Node) -> Callable[[Graph, Node], Node]:
     return make
 
 
-def _step(x: Node, alpha: Node, beta: Node, node: Node, through: tuple[Node, ...]) -> Step | None:
+def _step(
+    x: Node, alpha: Node, beta: Node, node: Node, through: tuple[Node, ...], dtype: torch.dtype | None
+) -> Step | None:
     tensor = tensor_of(x)
     assert tensor is not None
-    running = Running(x, each_of(tensor.dim()), tensor.dim())
+    running = Running(x, each_of(tensor.dim()), tensor.dim(), given_dtype=dtype)
     ops: list[str] = []
     operands: list[Operand] = []
     for op, values in (("snake", alpha), ("mul", beta)):
@@ -118,8 +120,11 @@ def _step(x: Node, alpha: Node, beta: Node, node: Node, through: tuple[Node, ...
     return Step(node, tuple(ops), tuple(operands), through=through)
 
 
-def snake_to(node: Node) -> tuple[Node, Step] | None:
-    """The value to which a node, with nodes that nothing else uses, applies snake; and the step from there."""
+def snake_to(node: Node, dtype: torch.dtype | None = None) -> tuple[Node, Step] | None:
+    """The value to which a node, with nodes that nothing else uses, applies snake; and the step from there.
+
+    `dtype` is the call's, where it is not the value's.
+    """
     terms = _two(node, "add")
     for source, addend in ((terms, terms[::-1]) if terms else ()):
         for x, alpha, beta, through in _wave(addend) if isinstance(addend, Node) else ():
@@ -128,7 +133,7 @@ def snake_to(node: Node) -> tuple[Node, Step] | None:
                 continue
             if tensor is None or result is None or not same_shape(result.shape, tensor.shape):
                 continue
-            step = _step(x, alpha, beta, node, through)
+            step = _step(x, alpha, beta, node, through, dtype)
             if step is not None:
                 return x, step
     return None
@@ -139,7 +144,7 @@ def snake(running: Running) -> Step | None:
     if not running.plain:
         return None
     for user in running.node.users:
-        found = snake_to(user)
+        found = snake_to(user, running.dtype)
         if found is not None and found[0] is running.node and set(running.node.users) <= {*found[1].through, user}:
             return found[1]
     return None

@@ -42,12 +42,26 @@ class Running:
     axes: Axes
     rank: int  # of the convolution's result
     parts: tuple[Size, ...] = ()  # sizes of (N, C, space...) when axes were flattened
+    given_dtype: torch.dtype | None = None  # the call's, where the value's own may be float32 meanwhile
 
     @property
     def tensor(self) -> torch.Tensor:
         tensor = tensor_of(self.node)
         assert tensor is not None
         return tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the call's tensors."""
+        return self.given_dtype or self.tensor.dtype
+
+    def may_be(self, tensor: torch.Tensor) -> bool:
+        """Whether a value of the chain may be such a tensor: of the call's type, or of float32 where that has 16 bits.
+
+        Chains compute 16-bit floats in float32, and round at the end.
+        """
+        wide = self.dtype.itemsize == 2 and tensor.dtype == torch.float32
+        return (tensor.dtype == self.dtype or wide) and tensor.device == self.tensor.device
 
     @property
     def plain(self) -> bool:
@@ -93,7 +107,7 @@ class Running:
     def after(self, step: Step) -> Running:
         """The running value behind a step."""
         axes = self.axes if step.axes is None else step.axes
-        return Running(step.last, axes, self.rank, tuple(self.sizes))
+        return Running(step.last, axes, self.rank, tuple(self.sizes), self.given_dtype)
 
 
 Crop = tuple[tuple[int, int], ...]  # elements that are cut off at the beginning and the end of each axis of space

@@ -139,7 +139,7 @@ def lerp(running: Running, node: Node) -> Step | str:
 
 def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Operand, bool] | str:
     """A tensor as the second term: its word, the operand, and whether that is float32 beside another type."""
-    dtype = running.tensor.dtype
+    dtype = running.dtype
     if tensor.device != running.tensor.device and tensor.dim() > 0:
         return "the other term is on another device"
     shape = (1,) * (len(running.axes) - tensor.dim()) + tuple(tensor.shape)
@@ -151,11 +151,23 @@ def term(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str, Opera
     f32 = tensor.dtype != dtype
     if busy == [1]:
         return "channel", Operand(node), f32
-    if not running.plain or not same_shape(shape, running.tensor.shape):
+    if not running.plain:
         return "the other term is neither per channel nor a whole tensor"
+    if not same_shape(shape, running.tensor.shape):
+        return _broadcast(running, busy)
     if dtype.itemsize == 2 and is_open_under_autocast(node, tensor):
         return "the other term's type under autocast is known when it runs"
     return "tensor", Operand(node), f32
+
+
+def _broadcast(running: Running, busy: list[int]) -> str:
+    """Why a term of fewer elements is left: docs/python-measurements.md has the times."""
+    parts = {"the batch": [0], "channels": [1], "space": range(2, running.rank)}
+    over = [name for name, axes in parts.items()
+            if not set(axes) & set(busy) and any(not same(running.sizes[axis], 1) for axis in axes)]
+    if not over:
+        return "the other term is broadcast along some axes of space"
+    return f"the other term is broadcast over {' and '.join(over)}: a copy of the result's size costs more than it saves"
 
 
 def is_open_under_autocast(node: Node, tensor: torch.Tensor) -> bool:
@@ -170,7 +182,7 @@ def one_for_all(running: Running, node: Node, tensor: torch.Tensor) -> tuple[str
     """A tensor of one element as a value per channel."""
     if tensor.device != running.tensor.device:
         return "the other term is on another device"
-    dtype = running.tensor.dtype
+    dtype = running.dtype
     return "channel", Operand(node, _spread(running.channels, dtype, tensor)), dtype.itemsize == 2
 
 
@@ -182,10 +194,10 @@ def prelu(running: Running, node: Node) -> Step | str:
         return "its arguments are not understood"
     if same(tensor.numel(), 1):
         found = one_for_all(running, given["weight"], tensor)
-    elif tensor.dtype not in (running.tensor.dtype, torch.float32) or tensor.device != running.tensor.device:
+    elif tensor.dtype not in (running.dtype, torch.float32) or tensor.device != running.tensor.device:
         return "its slopes are of another type or on another device"
     else:
-        found = "channel", Operand(given["weight"]), tensor.dtype != running.tensor.dtype
+        found = "channel", Operand(given["weight"]), tensor.dtype != running.dtype
     if isinstance(found, str):
         return found
     _, operand, f32 = found

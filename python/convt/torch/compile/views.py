@@ -124,9 +124,9 @@ def _reshape(running: Running, node: Node) -> Step | str:
 
 
 def _nothing(running: Running, node: Node) -> Step | str:
-    """Copies, and conversions to the type that the value has: only where the result lies in memory may differ."""
+    """Copies, and conversions to types that the value may have: only where the result lies in memory may differ."""
     result = tensor_of(node)
-    if result is None or result.dtype != running.tensor.dtype or result.device != running.tensor.device:
+    if result is None or not running.may_be(result):
         return "converts the value"
     return Step(node)
 

@@ -17,6 +17,7 @@ from .names import bind, changes_mode, first, name_of, writes_in_place
 from .kept import kept
 from .polynomials import polynomial
 from .regions import region
+from .rounding import is_rounded
 from .spellings import SPELLINGS
 from .prologue import Prologue
 from .steps import NOT_UNDERSTOOD, Operand, Running, Step, each_of
@@ -239,7 +240,8 @@ def walk(convolution: Convolution, prologue: Prologue) -> Walk | str:
     """The walk from a transposed convolution with its prologue, or why it is left."""
     node, result = convolution.node, convolution.result
     rank = convolution.dims + 2
-    running = Running(node, each_of(rank)[0 if convolution.batched else 1 :], rank)
+    running = Running(node, each_of(rank)[0 if convolution.batched else 1 :], rank, given_dtype=result.dtype)
+    widened: Node | None = None  # the first of the last operations whose results are float32 beside 16-bit floats
     padding, output_padding = convolution.padding, convolution.output_padding
     most = tuple(map(max, convolution.stride, convolution.dilation))
     layout: str | None = None
@@ -264,7 +266,9 @@ def walk(convolution: Convolution, prologue: Prologue) -> Walk | str:
         lies_so = layout_of(running)
         if lies_so is not None or not (cropped and is_seen_by_none(running.node)):
             layout = lies_so
-        if layout is not None:
+        if running.tensor.dtype == result.dtype or is_rounded(running.node, result.dtype):
+            widened = None
+        if layout is not None and widened is None:
             walked.chains.append(Chain(ops, operands, running, taken, layout, padding, output_padding))
         step = _next(running)
         if isinstance(step, str) and running.node is node:
@@ -274,14 +278,18 @@ def walk(convolution: Convolution, prologue: Prologue) -> Walk | str:
         if isinstance(step, str):
             users = list(running.node.users)
             walked.ended_by, walked.reason = _described(users[0]) if len(users) == 1 else "", step
+            if widened is not None:
+                walked.ended_by, walked.reason = _described(widened), f"the result is of another type; later: {step}"
             return walked
         after = tensor_of(step.last)
         if after is not None and after.dim() != len(running.after(step).axes):
             walked.ended_by, walked.reason = _described(step.last), NOT_UNDERSTOOD
             return walked
-        if after is None or after.dtype != result.dtype or after.device != result.device:
+        if after is None or not running.may_be(after):
             walked.ended_by, walked.reason = _described(step.last), "the result is of another type"
             return walked
+        if after.dtype != result.dtype and widened is None:
+            widened = step.last
         operands = step.operands if step.instead else (*operands, *step.operands)
         reason = moved_over(walked, operands, step.last, {*taken, *step.through, step.last})
         if reason is not None:

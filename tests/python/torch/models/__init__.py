@@ -18,6 +18,8 @@ class Model:
     shape: tuple[int, ...]
     #: The chains that are to be taken at inference, one per transposed convolution; None for one that is to be left.
     chains: tuple[str | None, ...]
+    #: The same under bfloat16 autocast, without "dtype=f32"; None: as above, or it is not looked at.
+    autocast: tuple[str | None, ...] | None = None
     #: Sizes of which axes may change between calls.
     dynamic: tuple[int, ...] = (0,)
     inputs: int = 1
@@ -65,4 +67,4 @@ def model(shape: tuple[int, ...], *chains: str | None, **fields: Any) -> Callabl
 
 
 from . import (  # noqa: E402, F401: they add theirs
-    around, audio, chains, decoders, edges, gans, handwritten, kept, plain, published, spellings)
+    around, audio, autocast, chains, decoders, edges, gans, handwritten, kept, plain, published, spellings)
