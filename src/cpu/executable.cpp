@@ -57,14 +57,14 @@ class CpuExecutable : public Executable {
       if (p.convolver) finite &= pack(p, {kernel, dtype}, threads, packed.back().data());
     }
     std::vector<T> whole;
-    if (!finite)
+    if (!finite || s_->sums)
       visit_dtype(dtype, [&]<class E>(E*) {
         const E* const from = static_cast<const E*>(kernel);
         whole.resize(static_cast<std::size_t>(s_->program->kernel_count));
         std::transform(from, from + s_->program->kernel_count, whole.begin(), [](E x) { return to_real<T>(x); });
       });
     packed_ = std::move(packed);
-    nonfinite_ = std::move(whole);
+    whole_ = std::move(whole);
   }
 
   void execute(const Call& call) const override;
@@ -85,6 +85,7 @@ class CpuExecutable : public Executable {
     return finite.load(std::memory_order_relaxed);
   }
   void prepare(Frame& frame) const;
+  void sum_space(const Frame& frame, const Flight& flight) const;
   void run_item(const Frame& frame, const Flight& flight, std::int64_t item, std::size_t slot) const;
   void convolve(const Frame& frame, const Work& work) const;
   void run_image(const Frame& frame, const Work& work, std::int64_t index) const;
@@ -97,7 +98,7 @@ class CpuExecutable : public Executable {
 
   std::shared_ptr<const Schedule<T>> s_;
   std::vector<std::vector<T>> packed_;  // by pass, once the kernel is packed
-  std::vector<T> nonfinite_;            // and the kernel itself, where some of it is not finite
+  std::vector<T> whole_;                // and the kernel itself, for sums and where some of it is not finite
 };
 
 template <class T>
@@ -151,6 +152,7 @@ void CpuExecutable<T>::execute(const Call& call) const {
   for (std::int64_t first = 0; first < batch; first += s_->flight) {
     Flight flight;
     flight.images = {first, std::min(first + s_->flight, batch)};
+    if (s_->sums) sum_space(frame, flight);
     for (const PassPlan<T>& p : s_->passes) {
       flight.pass = &p;
       flight.number = static_cast<std::size_t>(&p - s_->passes.data());
@@ -215,8 +217,8 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
 
   if (!packed_.empty()) {
     for (const auto& one : packed_) frame.packed.push_back(one.data());
-    frame.finite = nonfinite_.empty();
-    frame.kernel = {nonfinite_.data(), real_dtype<T>};
+    frame.finite = whole_.empty();
+    frame.kernel = {whole_.data(), real_dtype<T>};
     return;
   }
   frame.kernel = {frame.call.kernel, asked.dtype};
@@ -233,6 +235,22 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
     }
     if (now) frame.finite &= pack(p, frame.kernel, frame.crew, frame.template at<T>(p.packed));
   }
+}
+
+// The convolution's result, one pixel of each image, to the store.
+template <class T>
+void CpuExecutable<T>::sum_space(const Frame& frame, const Flight& flight) const {
+  s_->sums->run({.images = flight.images,
+                 .input = frame.call.input,
+                 .kernel = frame.kernel.data,
+                 .kernel_dtype = frame.kernel.dtype,
+                 .prologue = frame.prologue,
+                 .crew = frame.crew,
+                 .shared = frame.template at<double>(s_->shared_sums),
+                 .slots = frame.workspace + s_->slots + s_->sums_scratch,
+                 .slot_step = s_->slot_size,
+                 .results = frame.template at<T>(s_->store),
+                 .result_step = s_->store_step});
 }
 
 template <class T>

@@ -66,7 +66,8 @@ struct Program {
   KernelChange kernel_change;
   std::vector<Step> prologue;  // of the input, before the convolution: Affine, Pointwise, Combine with channel values
   std::vector<Step> steps;
-  std::vector<std::string> notes;  // one line per rewrite, for explain
+  std::vector<std::string> notes;     // one line per rewrite, for explain
+  std::vector<std::string> declined;  // one line per rewrite that was not made, with the reason
 
   bool keeps_conv() const;                      // some step uses the convolution's own result
   std::size_t kept_at(const Name& name) const;  // the step that keeps a value under this name
@@ -74,10 +75,14 @@ struct Program {
   bool prologue_keeps_zero() const;
 };
 
-// Takes microseconds, whatever the sizes: no data are touched. Without `changes_kernel`, sums over channels and windows
-// stay behind the convolution: a changed kernel is in what is computed in, and 16-bit matrix units want the tensors'
-// type.
-Program rewrite(std::shared_ptr<const Descriptor> asked, bool changes_kernel = true);
+// What stays behind the convolution although it could move into the kernel, and why; without a reason explain has no
+// line on it.
+struct Unmoved {
+  bool sums = false, windows = false;  // over channels, and over windows
+  std::string why;
+};
+// Takes microseconds, whatever the sizes: no data are touched.
+Program rewrite(std::shared_ptr<const Descriptor> asked, const Unmoved& unmoved = {});
 
 // a and b of an Affine step for one call, one each per channel of step.out.
 void evaluate(const Program& program, const Affine& affine, std::span<const void* const> operands, std::span<double> a,
