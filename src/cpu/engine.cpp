@@ -127,7 +127,7 @@ void note_pools(Ways& apart, double cycles_in_kernel) {
     auto program = std::make_shared<Program>(*one.program);
     const auto microseconds = [](double cycles) { return 1e6 * cycles / clock_rate; };
     program->declined.push_back(
-        formatted("pools stay behind the convolution: one thread is predicted to take {:.3g} us, and {:.3g} us with "
+        formatted("pools stay behind the convolution: one thread is predicted to take {:.1f} us, and {:.1f} us with "
                   "them in the kernel",
                   microseconds(apart.cycles), microseconds(cycles_in_kernel)));
     one.program = std::move(program);

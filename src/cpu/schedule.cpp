@@ -16,6 +16,8 @@ constexpr std::int64_t tile_bytes = 1 << 20;
 constexpr double most_bytes = 1e15;
 // Some 20 us: to wake a thread that sleeps takes 5 us of the caller on an idle machine, and 50 on a busy one.
 constexpr double cycles_worth_a_thread = 50000;
+// For each asked weight, where the kernel changes.
+constexpr double change_cycles = 4;
 constexpr const char* too_large_tile = "a tile's inputs, or the reach of its taps, pass 2^30 elements";
 
 // Parts of a block of memory, one behind the other.
@@ -58,6 +60,7 @@ Schedule<T>::Schedule(const Setup& setup)
     if (!rejection.empty()) return;
     cycles = sums->cycles();
   }
+  if (program->kernel_change.any()) cycles += change_cycles * static_cast<double>(program->asked->kernel_count);
   plan_passes(setup);
   if (!rejection.empty()) return;
   plan_shared();

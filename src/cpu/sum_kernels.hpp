@@ -10,6 +10,7 @@ template <class T>
 struct SumKernels {
   // Adds `rows` rows of `width` elements, `step` apart, to `width` sums of columns.
   void (*add_rows)(const T* from, std::int64_t rows, std::int64_t step, std::int64_t width, double* sums);
+  void (*add_columns)(const double* from, std::int64_t width, double* sums);
   // Adds weights[i] * factors[i % period] to sums[i], i < count. `period` is a multiple of `lanes`.
   void (*add_products)(const T* weights, std::int64_t count, const double* factors, std::int64_t period, double* sums);
   std::int64_t lanes;  // doubles of a vector

@@ -18,6 +18,8 @@ constexpr std::int64_t band_pixels = 1 << 16, item_elements = 1 << 14;
 // Sums of columns, 8 KiB, and the elements that are added to them, 24 KiB, stay in a first-level cache.
 constexpr std::int64_t most_sums = 1024, tile_bytes = 24 << 10;
 constexpr std::int64_t least_columns = 64;
+// In bands of fewer rows, the columns of a cell are these, and a row adds to them several times.
+constexpr std::int64_t few_rows = 8, folded_columns = 128;
 // Products of an item: sums of 8 images, 64 KiB.
 constexpr std::int64_t images_together = 8;
 // What a run keeps for its images.
@@ -193,9 +195,10 @@ std::int64_t SpaceSums<T>::slot_size() const {
 
 template <class T>
 double SpaceSums<T>::cycles() const {
-  // Measured on one core, for tensors in a shared cache and in memory.
-  constexpr double direct_cycles = 0.55, read_cycles = 0.9, transposed_cycles = 1.6, step_cycles = 0.25;
-  constexpr double product_cycles = 0.4, weight_bytes_per_cycle = 5, cell_cycles = 6, item_cycles = 1500;
+  // Measured on one core with 512-bit vectors, for tensors beyond its own caches.
+  constexpr double direct_cycles = 0.4, read_cycles = 0.5, transposed_cycles = 1.4, step_cycles = 0.25;
+  constexpr double product_cycles = 0.3, weight_bytes_per_cycle = 8, cell_cycles = 8, band_cycles = 200;
+  constexpr double item_cycles = 1500;
   const Descriptor& asked = *program_->asked;
   const Convolution& c = program_->convolution;
   const auto batch = static_cast<double>(asked.input.batch), ins = static_cast<double>(c.in_channels);
@@ -205,7 +208,8 @@ double SpaceSums<T>::cycles() const {
                           static_cast<double>(sizeof(T)) / sizeof(float) +
                       step_cycles * static_cast<double>(program_->prologue.size());
   const double inputs = batch * ins * (static_cast<double>(volume(c.input)) * each +
-                                       cell_cycles * static_cast<double>(partials_each() + cells_ + taps_ + 8));
+                                       band_cycles * static_cast<double>(bands_.size()) +
+                                       cell_cycles * static_cast<double>(partials_each() + cells_ + taps_));
   const double weights = static_cast<double>(program_->kernel_count);
   const double products = weights * (batch * product_cycles + static_cast<double>(sizeof(T)) / weight_bytes_per_cycle);
   return inputs + products + item_cycles;
@@ -279,16 +283,21 @@ void SpaceSums<T>::sum_band(const Source& source, const Band& band, double* part
     const std::int64_t width = strip.size(), row = width * rows_together_;
     std::fill_n(columns, source.channels * row, 0.0);
     sum_strip(source, band, strip, columns, tile);
-    for (std::int64_t i = 0; i < source.channels; ++i)
-      for (std::int64_t cell = 0; cell < w.cells(); ++cell) {
-        const std::int64_t begin = std::max(w.ends[static_cast<std::size_t>(cell)], strip.begin);
-        const std::int64_t end = std::min(w.ends[static_cast<std::size_t>(cell) + 1], strip.end);
-        if (begin >= end) continue;
-        double& sum = partials[i * partials_each() + cell];
-        for (std::int64_t r = 0; r < rows_together_; ++r)
-          sum += sum_of(columns + i * row + r * width + (begin - strip.begin), end - begin);
-      }
+    for (std::int64_t i = 0; i < source.channels; ++i) {
+      double* const own = columns + i * row;
+      for (std::int64_t r = 1; r < std::min(rows_together_, band.y.size()); ++r)
+        kernels_.add_columns(own + r * width, width, own);
+      for_cells(strip, [&](std::int64_t cell, std::int64_t begin, std::int64_t count) {
+        partials[i * partials_each() + cell] +=
+            sum_of(own + begin, is_folded(band) ? std::min(count, folded_columns) : count);
+      });
+    }
   }
+}
+
+template <class T>
+bool SpaceSums<T>::is_folded(const Band& band) const {
+  return rows_together_ == 1 && band.z.size() * band.y.size() < few_rows;
 }
 
 template <class T>
@@ -301,7 +310,7 @@ void SpaceSums<T>::sum_strip(const Source& source, const Band& band, const Inter
     if (directly()) {
       const T* const from = static_cast<const T*>(source.image.data) + source.first_channel * volume(space) +
                             (z * space[1] + band.y.begin) * space[2] + x.begin;
-      add_to_columns(from, band.y.size(), space[2], width, columns);
+      add_to_columns(band, x, from, {band.y.size(), space[2]}, columns);
       continue;
     }
     for (std::int64_t y = band.y.begin; y < band.y.end; y += fit) {
@@ -315,19 +324,43 @@ void SpaceSums<T>::sum_strip(const Source& source, const Band& band, const Inter
       chain_.read(source.image, {part.first_channel, part.channels, part.box, part.channel_step, pixels, width}, tile);
       if (!source.prologue.empty()) chain_.run(source.prologue, part, {}, nullptr);
       for (std::int64_t i = 0; i < source.channels; ++i)
-        add_to_columns(tile + i * part.channel_step, part.box.size[1], width, width, columns + i * row);
+        add_to_columns(band, x, tile + i * part.channel_step, {part.box.size[1], width}, columns + i * row);
     }
   }
 }
 
 // Rows that follow each other without a gap are added some together.
 template <class T>
-void SpaceSums<T>::add_to_columns(const T* from, std::int64_t rows, std::int64_t row_step, std::int64_t width,
+void SpaceSums<T>::add_to_columns(const Band& band, const Interval& x, const T* from, const Rows& rows,
                                   double* to) const {
-  const std::int64_t row = width * rows_together_, whole = rows / rows_together_, rest = rows % rows_together_;
-  if (rows_together_ == 1) return kernels_.add_rows(from, rows, row_step, width, to);
+  const std::int64_t row = x.size() * rows_together_;
+  if (is_folded(band)) {
+    for_cells(x, [&](std::int64_t, std::int64_t begin, std::int64_t count) {
+      const std::int64_t whole = count / folded_columns * folded_columns;
+      for (std::int64_t y = 0; y < rows.count; ++y) {
+        const T* const cell = from + y * rows.step + begin;
+        kernels_.add_rows(cell, whole / folded_columns, folded_columns, folded_columns, to + begin);
+        kernels_.add_rows(cell + whole, 1, count, count - whole, to + begin);
+      }
+    });
+    return;
+  }
+  if (rows_together_ == 1) return kernels_.add_rows(from, rows.count, rows.step, row, to);
+  const std::int64_t whole = rows.count / rows_together_, rest = rows.count % rows_together_;
   kernels_.add_rows(from, whole, row, row, to);
-  kernels_.add_rows(from + whole * row, 1, row, rest * width, to);
+  kernels_.add_rows(from + whole * row, 1, row, rest * x.size(), to);
+}
+
+// Calls body(cell, first pixel of the strip, pixels) for each cell of W that has pixels of the strip.
+template <class T>
+template <class Body>
+void SpaceSums<T>::for_cells(const Interval& strip, const Body& body) const {
+  const CellAxis& w = axes_[2];
+  for (std::int64_t cell = 0; cell < w.cells(); ++cell) {
+    const std::int64_t begin = std::max(w.ends[static_cast<std::size_t>(cell)], strip.begin);
+    const std::int64_t end = std::min(w.ends[static_cast<std::size_t>(cell) + 1], strip.end);
+    if (begin < end) body(cell, begin - strip.begin, end - begin);
+  }
 }
 
 // One channel's bands to cells, and cells to boxes.

@@ -56,7 +56,13 @@ class SpaceSums {
   void sum_cells(const Job& job, std::int64_t item, double* scratch) const;
   void sum_band(const Source& source, const Band& band, double* partials, double* scratch) const;
   void sum_strip(const Source& source, const Band& band, const Interval& x, double* columns, T* tile) const;
-  void add_to_columns(const T* from, std::int64_t rows, std::int64_t row_step, std::int64_t width, double* to) const;
+  struct Rows {
+    std::int64_t count = 0, step = 0;
+  };
+  void add_to_columns(const Band& band, const Interval& x, const T* from, const Rows& rows, double* to) const;
+  bool is_folded(const Band& band) const;
+  template <class Body>
+  void for_cells(const Interval& strip, const Body& body) const;
   void join_boxes(const double* partials, double* boxes, double* scratch) const;
   void multiply(const Job& job, std::int64_t item, double* scratch) const;
 

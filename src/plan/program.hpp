@@ -89,8 +89,11 @@ void evaluate(const Program& program, const Affine& affine, std::span<const void
               std::span<double> b);
 
 // The program's kernel, (in_channels, out_channels/groups, taps), from the asked one: kernel_count elements, computed
-// in double and rounded once. Only where kernel_change.any().
-void change_kernel(const Program& program, const void* asked_kernel, float* kernel);
-void change_kernel(const Program& program, const void* asked_kernel, double* kernel);
+// in double and rounded once. Only where kernel_change.any(). Its pairs of channels [first, end).
+std::int64_t changed_pairs(const Program& program);  // all
+void change_kernel(const Program& program, const void* asked_kernel, float* kernel, std::int64_t first,
+                   std::int64_t end);
+void change_kernel(const Program& program, const void* asked_kernel, double* kernel, std::int64_t first,
+                   std::int64_t end);
 
 }  // namespace convt::core

@@ -37,6 +37,8 @@ void add_rows(const T* from, std::int64_t rows, std::int64_t step, std::int64_t 
   for (; row < rows; ++row) add_few<1>(from + row * step, step, width, sums);
 }
 
+void add_columns(const double* from, std::int64_t width, double* sums) { add_few<1>(from, width, width, sums); }
+
 template <class T>
 void add_products(const T* weights, std::int64_t count, const double* factors, std::int64_t period, double* sums) {
   for (std::int64_t first = 0; first < count; first += period) {
@@ -57,7 +59,7 @@ const SumKernels<T>& sum_kernels();
 template <>
 const SumKernels<CONVT_REAL>& sum_kernels<CONVT_REAL>() {
   using T = CONVT_REAL;
-  static constexpr SumKernels<T> table{add_rows<T>, add_products<T>, Doubles::lanes};
+  static constexpr SumKernels<T> table{add_rows<T>, add_columns, add_products<T>, Doubles::lanes};
   return table;
 }
 
