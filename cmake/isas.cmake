@@ -23,7 +23,7 @@ foreach(line ${lines})
   list(GET parts 1 target)
   foreach(type float double)
     set(name convt_cpu_${isa}_${type})
-    add_library(${name} OBJECT cpu/simd/chain.cpp cpu/simd/conv.cpp)
+    add_library(${name} OBJECT cpu/simd/chain.cpp cpu/simd/conv.cpp cpu/simd/sums.cpp)
     target_compile_definitions(${name} PRIVATE CONVT_ISA=${isa} CONVT_HWY_TARGET=${target} CONVT_REAL=${type})
     target_include_directories(${name} PRIVATE
       ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include ${CONVT_GENERATED_DIR})

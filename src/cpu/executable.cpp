@@ -8,9 +8,9 @@
 #include <cassert>
 
 #include "base/settings.hpp"
+#include "cpu/bind.hpp"
 #include "cpu/convert.hpp"
 #include "cpu/kept.hpp"
-#include "cpu/lines.hpp"
 #include "cpu/threads.hpp"
 
 namespace convt::core::cpu {
@@ -46,7 +46,7 @@ class CpuExecutable : public Executable {
     convt_dtype dtype = s_->program->asked->dtype;
     if (s_->program->kernel_change.any()) {
       changed.resize(static_cast<std::size_t>(s_->program->kernel_count));
-      change_kernel(*s_->program, kernel, changed.data());
+      change(kernel, changed.data(), threads);
       kernel = changed.data();
       dtype = real_dtype<T>;
     }
@@ -57,14 +57,14 @@ class CpuExecutable : public Executable {
       if (p.convolver) finite &= pack(p, {kernel, dtype}, threads, packed.back().data());
     }
     std::vector<T> whole;
-    if (!finite)
+    if (!finite || s_->sums)
       visit_dtype(dtype, [&]<class E>(E*) {
         const E* const from = static_cast<const E*>(kernel);
         whole.resize(static_cast<std::size_t>(s_->program->kernel_count));
         std::transform(from, from + s_->program->kernel_count, whole.begin(), [](E x) { return to_real<T>(x); });
       });
     packed_ = std::move(packed);
-    nonfinite_ = std::move(whole);
+    whole_ = std::move(whole);
   }
 
   void execute(const Call& call) const override;
@@ -84,7 +84,9 @@ class CpuExecutable : public Executable {
     });
     return finite.load(std::memory_order_relaxed);
   }
+  void change(const void* asked_kernel, T* kernel, Crew crew) const;
   void prepare(Frame& frame) const;
+  void sum_space(const Frame& frame, const Flight& flight) const;
   void run_item(const Frame& frame, const Flight& flight, std::int64_t item, std::size_t slot) const;
   void convolve(const Frame& frame, const Work& work) const;
   void run_image(const Frame& frame, const Work& work, std::int64_t index) const;
@@ -97,7 +99,7 @@ class CpuExecutable : public Executable {
 
   std::shared_ptr<const Schedule<T>> s_;
   std::vector<std::vector<T>> packed_;  // by pass, once the kernel is packed
-  std::vector<T> nonfinite_;            // and the kernel itself, where some of it is not finite
+  std::vector<T> whole_;                // and the kernel itself, for sums and where some of it is not finite
 };
 
 template <class T>
@@ -151,6 +153,7 @@ void CpuExecutable<T>::execute(const Call& call) const {
   for (std::int64_t first = 0; first < batch; first += s_->flight) {
     Flight flight;
     flight.images = {first, std::min(first + s_->flight, batch)};
+    if (s_->sums) sum_space(frame, flight);
     for (const PassPlan<T>& p : s_->passes) {
       flight.pass = &p;
       flight.number = static_cast<std::size_t>(&p - s_->passes.data());
@@ -163,46 +166,23 @@ void CpuExecutable<T>::execute(const Call& call) const {
   }
 }
 
+template <class T>
+void CpuExecutable<T>::change(const void* asked_kernel, T* kernel, Crew crew) const {
+  constexpr std::int64_t weights_each = 1 << 15;  // some 10 us
+  const Program& program = *s_->program;
+  const std::int64_t pairs = changed_pairs(program);
+  const std::int64_t weights = std::max<std::int64_t>(program.asked->kernel_count / pairs, 1);
+  const std::int64_t each = std::max<std::int64_t>(weights_each / weights, 1);
+  parallel_for(ceil_div(pairs, each), crew, [&](std::int64_t part, std::size_t) {
+    change_kernel(program, asked_kernel, kernel, part * each, std::min((part + 1) * each, pairs));
+  });
+}
+
 // Everything that allocates or does not depend on the image.
 template <class T>
 void CpuExecutable<T>::prepare(Frame& frame) const {
   const Program& program = *s_->program;
-  const Descriptor& asked = *program.asked;
-  const auto bind = [&](const Step& step, const typename Schedule<T>::Constants& of) {
-    BoundStep<T> bound;
-    bound.step = &step;
-    const auto converted = [&](std::size_t operand, Place to) -> const T* {
-      visit_dtype(asked.operands[operand].dtype, [&]<class E>(E*) {
-        const auto* from = static_cast<const E*>(frame.call.operands[operand]);
-        std::transform(from, from + asked.operands[operand].count, frame.template at<T>(to),
-                       [](E x) { return to_real<T>(x); });
-      });
-      return frame.template at<T>(to);
-    };
-    if (const Affine* affine = std::get_if<Affine>(&step.what)) {
-      const auto channels = static_cast<std::size_t>(step.out.channels);
-      std::vector<double> a(channels), b(channels);
-      evaluate(program, *affine, frame.call.operands, a, b);
-      const Lines<T> lines{frame.template at<T>(of.a), frame.template at<T>(of.b), frame.template at<double>(of.wide)};
-      if (lines.fill(a, b)) bound.wide = lines.wide;
-      bound.a = lines.a;
-      bound.b = lines.b;
-    } else if (needs_space(step)) {
-      bound.regions = regions_of(step);
-      if (step.operand_count == 2) {
-        bound.weight = converted(step.first_operand, of.weight);
-        bound.bias = converted(step.first_operand + 1, of.bias);
-      }
-    } else if (takes_channel_values(step)) {
-      bound.a = converted(step.first_operand, of.a);
-    } else if (step.operand_count == 1) {
-      bound.tensor.dtype = asked.operands[step.first_operand].dtype;
-      bound.tensor.layout = asked.output_layout;
-      bound.tensor.channels = step.in.channels;
-      bound.tensor.space = step.in.space;
-    }
-    return bound;
-  };
+  const Binder<T> bind{program, frame.call, frame.workspace};
   for (std::size_t i = 0; i < program.prologue.size(); ++i)
     frame.prologue.push_back(bind(program.prologue[i], s_->prologue_constants[i]));
   for (std::size_t i = 0; i < program.steps.size(); ++i)
@@ -215,13 +195,13 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
 
   if (!packed_.empty()) {
     for (const auto& one : packed_) frame.packed.push_back(one.data());
-    frame.finite = nonfinite_.empty();
-    frame.kernel = {nonfinite_.data(), real_dtype<T>};
+    frame.finite = whole_.empty();
+    frame.kernel = {whole_.data(), real_dtype<T>};
     return;
   }
-  frame.kernel = {frame.call.kernel, asked.dtype};
+  frame.kernel = {frame.call.kernel, program.asked->dtype};
   if (program.kernel_change.any()) {
-    change_kernel(program, frame.call.kernel, frame.template at<T>(s_->changed_kernel));
+    change(frame.call.kernel, frame.template at<T>(s_->changed_kernel), frame.crew);
     frame.kernel = {frame.template at<T>(s_->changed_kernel), real_dtype<T>};
   }
   for (const PassPlan<T>& p : s_->passes) {
@@ -233,6 +213,22 @@ void CpuExecutable<T>::prepare(Frame& frame) const {
     }
     if (now) frame.finite &= pack(p, frame.kernel, frame.crew, frame.template at<T>(p.packed));
   }
+}
+
+// The convolution's result, one pixel of each image, to the store.
+template <class T>
+void CpuExecutable<T>::sum_space(const Frame& frame, const Flight& flight) const {
+  s_->sums->run({.images = flight.images,
+                 .input = frame.call.input,
+                 .kernel = frame.kernel.data,
+                 .kernel_dtype = frame.kernel.dtype,
+                 .prologue = frame.prologue,
+                 .crew = frame.crew,
+                 .shared = frame.template at<double>(s_->shared_sums),
+                 .slots = frame.workspace + s_->slots + s_->sums_scratch,
+                 .slot_step = s_->slot_size,
+                 .results = frame.template at<T>(s_->store),
+                 .result_step = s_->store_step});
 }
 
 template <class T>

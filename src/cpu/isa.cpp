@@ -24,6 +24,8 @@ namespace convt::core::cpu {
     const ChainKernels<T>& chain_kernels(); \
     template <class T>                      \
     const ConvKernels<T>& conv_kernels();   \
+    template <class T>                      \
+    const SumKernels<T>& sum_kernels();     \
   })
 #include "cpu/isas.def"
 #undef CONVT_ISA
@@ -58,7 +60,8 @@ std::span<const Isa> isas() {
   static constexpr Isa table[] = {
 #define CONVT_ISA(name, target, arch)                                                            \
   CONVT_ONLY_##arch({#name, has_##name, name::chain_kernels<float>, name::chain_kernels<double>, \
-                     name::conv_kernels<float>, name::conv_kernels<double>}, )
+                     name::conv_kernels<float>, name::conv_kernels<double>,                     \
+                     name::sum_kernels<float>, name::sum_kernels<double>}, )
 #include "cpu/isas.def"
 #undef CONVT_ISA
   };

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "cpu/kernels.hpp"
+#include "cpu/sum_kernels.hpp"
 
 namespace convt::core::cpu {
 
@@ -16,6 +17,8 @@ struct Isa {
   const ChainKernels<double>& (*chain_f64)();
   const ConvKernels<float>& (*conv_f32)();
   const ConvKernels<double>& (*conv_f64)();
+  const SumKernels<float>& (*sums_f32)();
+  const SumKernels<double>& (*sums_f64)();
 
   template <class T>
   const ChainKernels<T>& chain() const {
@@ -30,6 +33,13 @@ struct Isa {
       return conv_f32();
     else
       return conv_f64();
+  }
+  template <class T>
+  const SumKernels<T>& sums() const {
+    if constexpr (sizeof(T) == sizeof(float))
+      return sums_f32();
+    else
+      return sums_f64();
   }
 };
 

@@ -16,6 +16,8 @@ constexpr std::int64_t tile_bytes = 1 << 20;
 constexpr double most_bytes = 1e15;
 // Some 20 us: to wake a thread that sleeps takes 5 us of the caller on an idle machine, and 50 on a busy one.
 constexpr double cycles_worth_a_thread = 50000;
+// For each asked weight, where the kernel changes.
+constexpr double change_cycles = 4;
 constexpr const char* too_large_tile = "a tile's inputs, or the reach of its taps, pass 2^30 elements";
 
 // Parts of a block of memory, one behind the other.
@@ -52,6 +54,13 @@ bool image_is_a_tile(const Program& program) {
 template <class T>
 Schedule<T>::Schedule(const Setup& setup)
     : program(setup.program), chain(&setup.isa->template chain<T>()), threads(setup.threads) {
+  if (setup.sum != nullptr) {
+    sums = std::make_unique<SpaceSums<T>>(*setup.sum, *setup.isa);
+    rejection = sums->rejection();
+    if (!rejection.empty()) return;
+    cycles = sums->cycles();
+  }
+  if (program->kernel_change.any()) cycles += change_cycles * static_cast<double>(program->asked->kernel_count);
   plan_passes(setup);
   if (!rejection.empty()) return;
   plan_shared();
@@ -64,8 +73,12 @@ void Schedule<T>::plan_passes(const Setup& setup) {
   const ConvKernels<T>& kernels = setup.isa->template conv<T>();
   const KernelShape shape{kernels.lanes, kernels.most_rows, kernels.most_vectors, sizeof(T)};
   const bool whole_image = image_is_a_tile<T>(*program);
-  const std::vector<Pass> all = passes_of(*program, setup.between, whole_image);
+  std::vector<Pass> all = passes_of(*program, setup.between, whole_image);
   rejection = too_many_steps(all);
+  if (sums != nullptr) {
+    if (all.size() > 1) rejection = "its channels do not fit into a tile";
+    all.front().source = Pass::Source::store;
+  }
   if (!rejection.empty()) return;
   for (const Pass& pass : all) {
     PassPlan<T> plan;
@@ -109,9 +122,9 @@ void Schedule<T>::plan_shared() {
   const Descriptor& asked = *program->asked;
   const bool same_type = asked.dtype == (sizeof(T) == sizeof(double) ? CONVT_F64 : CONVT_F32);
   const bool plain_output = same_type && asked.output_layout == CONVT_CHANNELS_FIRST;
-  direct_output = plain_output && program->steps.empty();
-  std::int64_t stored = 0, largest = 0;
-  store_in_output = plain_output;
+  direct_output = plain_output && program->steps.empty() && sums == nullptr;
+  std::int64_t stored = sums == nullptr ? 0 : program->conv.channels, largest = 0;
+  store_in_output = plain_output && sums == nullptr;
   for (const PassPlan<T>& p : passes) {
     if (p.pass.sink == Pass::Sink::fold) {
       store_in_output = false;
@@ -130,9 +143,10 @@ void Schedule<T>::plan_shared() {
                               : std::clamp<std::int64_t>(
                                     flight_bytes / capped_product({std::max<std::int64_t>(largest, 1), sizeof(T)}), 1,
                                     std::max<std::int64_t>(asked.input.batch, 1));
+  if (sums != nullptr) flight = sums->images();
 
   // A thread costs room, and some microseconds to call it to work: it needs an item, and work worth that.
-  std::int64_t parts = 1;
+  std::int64_t parts = sums == nullptr ? 1 : sums->items();
   for (const PassPlan<T>& p : passes) {
     parts = std::max(parts, capped_product({ceil_div(flight, p.cut.blocking.images), p.splits, p.tiles}));
     if (p.convolver && !p.cut.blocking.late) parts = std::max(parts, p.convolver->pack_parts());
@@ -171,6 +185,7 @@ void Schedule<T>::plan_shared() {
     if (p.pass.sink == Pass::Sink::fold)
       p.partials = layout.add(tiles * static_cast<double>(p.pass.out.channels), sizeof(T));
   }
+  if (sums != nullptr) shared_sums = layout.add(sums->shared_size(), sizeof(double));
   store_step = stored;
   if (stored != 0 && !store_in_output) store = layout.add(stored * flight, sizeof(T));
   slots = layout.size();
@@ -217,6 +232,7 @@ void Schedule<T>::plan_slots() {
   }
   Layout layout;
   scratch = layout.add(scratch_size, sizeof(T));
+  if (sums != nullptr) sums_scratch = layout.add(sums->slot_size(), sizeof(double));
   tile = layout.add(tile_size, sizeof(T));
   for (std::size_t i = 0; i < 2; ++i) pooled[i] = layout.add(pool_size[i], sizeof(T));
   kept.clear();

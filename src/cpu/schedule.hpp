@@ -9,6 +9,7 @@
 #include "cpu/blocking.hpp"
 #include "cpu/isa.hpp"
 #include "cpu/sizes.hpp"
+#include "cpu/sums.hpp"
 #include "plan/passes.hpp"
 
 namespace convt::core::cpu {
@@ -18,6 +19,7 @@ struct Setup {
   const Isa* isa = nullptr;
   std::size_t threads = 1;
   Between between = Between::store;
+  const SpaceSum* sum = nullptr;  // of which the program is; null: the program's convolution is computed
 };
 
 // Places in the workspace, in bytes from its beginning.
@@ -71,6 +73,7 @@ struct Schedule {
   std::shared_ptr<const Program> program;
   const ChainKernels<T>* chain = nullptr;
   std::size_t threads = 1;
+  std::unique_ptr<SpaceSums<T>> sums;  // in place of the convolution: their results are stored for the one pass
   std::vector<PassPlan<T>> passes;
   std::int64_t flight = 1;       // images that go through all passes together
   bool direct_output = false;    // the convolution's result is the output, and goes there at once
@@ -84,12 +87,12 @@ struct Schedule {
   std::vector<Constants> constants;           // by step
   std::vector<Constants> prologue_constants;  // by step of the prologue
   bool prologue_keeps_zero = true;
-  Place changed_kernel = 0, store = 0;
+  Place changed_kernel = 0, store = 0, shared_sums = 0;
   std::int64_t store_step = 0;  // elements of one image in the store
 
   // Per thread, from slots + slot*slot_size.
   Place slots = 0, slot_size = 0;
-  Place scratch = 0, tile = 0, conv_copy = 0, conv_part = 0, moments = 0, centre = 0, scale = 0;
+  Place scratch = 0, sums_scratch = 0, tile = 0, conv_copy = 0, conv_part = 0, moments = 0, centre = 0, scale = 0;
   std::array<Place, 2> pooled{};
   std::vector<Place> kept;  // by step: what it keeps; or, where it uses a kept value, its part of that, or its result
 

@@ -34,6 +34,7 @@ struct Candidate {
   double seconds = 0;                // predicted time, for the choice
   std::size_t workspace = 0;
   std::function<std::unique_ptr<Executable>()> build;
+  std::shared_ptr<const Program> program{};  // what it runs, for explain; null: the request's
 };
 
 struct Request {

@@ -46,6 +46,9 @@ std::string write(const Plan& plan) {
     for (const Step& step : program.steps) row(print(step), sizes(step.out.sizes()));
   }
 
+  if (!program.declined.empty()) text += "\nnot rewritten\n";
+  for (const std::string& line : program.declined) text += formatted("  {}\n", line);
+
   const Work work = count_work(d);
   text += "\nwork\n";
   row("GFLOP the output needs", formatted("{:.6g}", 2e-9 * work.needed));

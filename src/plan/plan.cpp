@@ -64,6 +64,7 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
     workspace_ = best.workspace;
     seconds_ = best.seconds;
     executable_ = best.build();
+    if (best.program != nullptr) program_ = std::move(best.program);
     return;
   }
   std::string reasons;

@@ -33,7 +33,7 @@ class Plan {
   Plan(Descriptor descriptor, const PlanOptions& options, const Backends& backends);
 
   const Descriptor& descriptor() const { return *program_->asked; }
-  const Program& program() const { return *program_; }
+  const Program& program() const { return *program_; }  // that the choice runs
   const Location& location() const { return location_; }
   const std::string& engine() const { return engine_; }
   const std::string& choice() const { return choice_; }

@@ -39,40 +39,63 @@ std::vector<TapRun> places(const Program& program, std::size_t axis) {
   return runs;
 }
 
-// Adds the asked taps of one pair of channels to the program's.
-template <class T>
-void add_taps(const std::array<std::vector<TapRun>, 3>& runs, const Axes& taps, const T* from, double* to) {
-  for (const TapRun& d : runs[0])
-    for (const TapRun& h : runs[1])
-      for (const TapRun& w : runs[2]) {
-        const double weight = to_double(*from++);
-        for (std::int64_t z = d.first; z < d.first + d.count; ++z)
-          for (std::int64_t y = h.first; y < h.first + h.count; ++y)
-            for (std::int64_t x = w.first; x < w.first + w.count; ++x) to[(z * taps[1] + y) * taps[2] + x] += weight;
-      }
-}
+// Where the taps of a row of the asked kernel go in a row of the program's.
+struct RowMoves {
+  struct Move {
+    std::int64_t from, to;
+  };
+  std::vector<Move> moves;
+  std::int64_t taps = 0;
+  bool same = true;  // each to its own place
+
+  explicit RowMoves(const std::vector<TapRun>& runs) : taps(static_cast<std::int64_t>(runs.size())) {
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      const TapRun& run = runs[static_cast<std::size_t>(tap)];
+      same &= run.first == tap && run.count == 1;
+      for (std::int64_t at = run.first; at < run.first + run.count; ++at) moves.push_back({tap, at});
+    }
+  }
+  template <class T>
+  void add(const T* from, double* to) const {
+    if (same)
+      for (std::int64_t tap = 0; tap < taps; ++tap) to[tap] += to_double(from[tap]);
+    else
+      for (const Move& move : moves) to[move.to] += to_double(from[move.from]);
+  }
+};
 
 template <class From, class To>
-void change(const Program& program, const From* from, To* to) {
+void change(const Program& program, const From* from, To* to, std::int64_t first, std::int64_t end) {
   const Convolution& asked = program.asked->convolution;
   const KernelChange& change = program.kernel_change;
-  const std::array runs{places(program, 0), places(program, 1), places(program, 2)};
-  const std::int64_t asked_taps = volume(asked.kernel), outs = asked.out_channels / asked.groups;
-  const std::int64_t summed = change.sums_channels ? outs : 1;
-  std::vector<double> taps(static_cast<std::size_t>(volume(program.convolution.kernel)));
-  for (std::int64_t pair = 0; pair < asked.in_channels * outs; pair += summed) {
+  const std::vector<TapRun> planes = places(program, 0), rows = places(program, 1);
+  const RowMoves row(places(program, 2));
+  const Axes& now = program.convolution.kernel;
+  const std::int64_t asked_taps = volume(asked.kernel);
+  const std::int64_t summed = change.sums_channels ? asked.out_channels / asked.groups : 1;
+  std::vector<double> taps(static_cast<std::size_t>(volume(now)));
+  from += first * summed * asked_taps;
+  to += first * volume(now);
+  for (std::int64_t pair = first; pair < end; ++pair) {
     std::fill(taps.begin(), taps.end(), 0.0);
-    for (std::int64_t i = 0; i < summed; ++i, from += asked_taps)
-      add_taps(runs, program.convolution.kernel, from, taps.data());
+    for (std::int64_t i = 0; i < summed; ++i)
+      for (const TapRun& d : planes)
+        for (const TapRun& h : rows) {
+          for (std::int64_t z = d.first; z < d.first + d.count; ++z)
+            for (std::int64_t y = h.first; y < h.first + h.count; ++y)
+              row.add(from, taps.data() + (z * now[1] + y) * now[2]);
+          from += row.taps;
+        }
     for (const double tap : taps) *to++ = static_cast<To>(change.factor * tap);
   }
 }
 
 template <class To>
-void change_from_asked(const Program& program, const void* asked_kernel, To* kernel) {
+void change_from_asked(const Program& program, const void* asked_kernel, To* kernel, std::int64_t first,
+                       std::int64_t end) {
   assert(program.kernel_change.any());
   visit_dtype(program.asked->dtype,
-              [&]<class From>(From*) { change(program, static_cast<const From*>(asked_kernel), kernel); });
+              [&]<class From>(From*) { change(program, static_cast<const From*>(asked_kernel), kernel, first, end); });
 }
 
 }  // namespace
@@ -204,11 +227,15 @@ void evaluate(const Program& program, const Affine& affine, std::span<const void
   }
 }
 
-void change_kernel(const Program& program, const void* asked_kernel, float* kernel) {
-  change_from_asked(program, asked_kernel, kernel);
+std::int64_t changed_pairs(const Program& program) { return program.kernel_count / volume(program.convolution.kernel); }
+
+void change_kernel(const Program& program, const void* asked_kernel, float* kernel, std::int64_t first,
+                   std::int64_t end) {
+  change_from_asked(program, asked_kernel, kernel, first, end);
 }
-void change_kernel(const Program& program, const void* asked_kernel, double* kernel) {
-  change_from_asked(program, asked_kernel, kernel);
+void change_kernel(const Program& program, const void* asked_kernel, double* kernel, std::int64_t first,
+                   std::int64_t end) {
+  change_from_asked(program, asked_kernel, kernel, first, end);
 }
 
 }  // namespace convt::core

@@ -66,7 +66,8 @@ struct Program {
   KernelChange kernel_change;
   std::vector<Step> prologue;  // of the input, before the convolution: Affine, Pointwise, Combine with channel values
   std::vector<Step> steps;
-  std::vector<std::string> notes;  // one line per rewrite, for explain
+  std::vector<std::string> notes;     // one line per rewrite, for explain
+  std::vector<std::string> declined;  // one line per rewrite that was not made, with the reason
 
   bool keeps_conv() const;                      // some step uses the convolution's own result
   std::size_t kept_at(const Name& name) const;  // the step that keeps a value under this name
@@ -74,18 +75,25 @@ struct Program {
   bool prologue_keeps_zero() const;
 };
 
-// Takes microseconds, whatever the sizes: no data are touched. Without `changes_kernel`, sums over channels and windows
-// stay behind the convolution: a changed kernel is in what is computed in, and 16-bit matrix units want the tensors'
-// type.
-Program rewrite(std::shared_ptr<const Descriptor> asked, bool changes_kernel = true);
+// What stays behind the convolution although it could move into the kernel, and why; without a reason explain has no
+// line on it.
+struct Unmoved {
+  bool sums = false, windows = false;  // over channels, and over windows
+  std::string why;
+};
+// Takes microseconds, whatever the sizes: no data are touched.
+Program rewrite(std::shared_ptr<const Descriptor> asked, const Unmoved& unmoved = {});
 
 // a and b of an Affine step for one call, one each per channel of step.out.
 void evaluate(const Program& program, const Affine& affine, std::span<const void* const> operands, std::span<double> a,
               std::span<double> b);
 
 // The program's kernel, (in_channels, out_channels/groups, taps), from the asked one: kernel_count elements, computed
-// in double and rounded once. Only where kernel_change.any().
-void change_kernel(const Program& program, const void* asked_kernel, float* kernel);
-void change_kernel(const Program& program, const void* asked_kernel, double* kernel);
+// in double and rounded once. Only where kernel_change.any(). Its pairs of channels [first, end).
+std::int64_t changed_pairs(const Program& program);  // all
+void change_kernel(const Program& program, const void* asked_kernel, float* kernel, std::int64_t first,
+                   std::int64_t end);
+void change_kernel(const Program& program, const void* asked_kernel, double* kernel, std::int64_t first,
+                   std::int64_t end);
 
 }  // namespace convt::core

@@ -202,54 +202,44 @@ bool move_reduction(Program& program) {
 // Taps along an axis up to which a pool is considered: planning looks at each.
 constexpr std::int64_t most_taps = 1 << 10;
 
-// One axis of a convolution and of the pool behind it, as one.
-struct PooledAxis {
-  std::int64_t stride = 0, kernel = 0, padding = 0, dilation = 0;
-  std::int64_t live = 0;  // taps that reach a window: their products were needed before
+// A convolution and the pool behind it, as one; or why there is none.
+struct MovedPool {
+  Convolution convolution;
+  KernelChange change;
+  std::string why_not;
 };
-// Nothing when no convolution does it, or only one with taps that are zero: a zero times an infinite input is not zero.
-std::optional<PooledAxis> pool_axis(const Convolution& c, std::size_t axis, std::int64_t window, std::int64_t stride) {
-  if (c.stride[axis] % stride != 0 || c.kernel[axis] > most_taps) return std::nullopt;
-  PooledAxis pooled;
-  std::int64_t first = 0, last = 0, step = 0, places = 0;
+
+// One axis of it. Returns the number of taps that reach a window: their products were needed before. 0: `why_not` says
+// why no convolution does it, or only one with taps that are zero; a zero times an infinite input is not zero.
+std::int64_t move_axis(MovedPool& moved, std::size_t axis, std::int64_t window, std::int64_t stride) {
+  Convolution& c = moved.convolution;
+  const auto decline = [&](std::string why) {
+    moved.why_not = std::move(why);
+    return 0;
+  };
+  if (c.stride[axis] % stride != 0)
+    return decline(formatted("its stride {} does not divide the convolution's {} along {}", stride, c.stride[axis],
+                             axis_letters[axis]));
+  if (c.kernel[axis] > most_taps)
+    return decline(formatted("the kernel has more than {} taps along {}", most_taps, axis_letters[axis]));
+  std::int64_t live = 0, first = 0, last = 0, step = 0, places = 0;
   for (std::int64_t tap = 0; tap < c.kernel[axis]; ++tap) {
     const TapRun run = windowed_places(c, axis, tap, window, stride);
     if (run.count == 0) continue;
     const std::int64_t end = run.first + run.count;
-    places += pooled.live == 0 ? run.count : std::max<std::int64_t>(end - std::max(run.first, last + 1), 0);
-    if (pooled.live++ == 0) first = std::min<std::int64_t>(run.first, 0);  // padding cannot be negative
+    places += live == 0 ? run.count : std::max<std::int64_t>(end - std::max(run.first, last + 1), 0);
+    if (live++ == 0) first = std::min<std::int64_t>(run.first, 0);  // padding cannot be negative
     step = std::gcd(step, run.count > 1 ? 1 : run.first - first);
     last = end - 1;
   }
-  if (pooled.live == 0) return std::nullopt;
-  pooled.stride = c.stride[axis] / stride;
-  pooled.dilation = std::max<std::int64_t>(step, 1);
-  pooled.kernel = (last - first) / pooled.dilation + 1;
-  if (pooled.kernel != places) return std::nullopt;
-  pooled.padding = -first;
-  return pooled;
-}
-
-// The convolution and the pool behind it, as one; nothing when there is none, or none with as few products.
-std::optional<Convolution> pool_convolution(const Convolution& c, const Windows& windows, const Axes& output) {
-  if (!reaches_too_far(c).empty()) return std::nullopt;
-  Convolution pooled = c;
-  pooled.output = output;
-  double taps = 1, live = 1;
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    const auto now = pool_axis(c, axis, windows.size[axis], windows.stride[axis]);
-    if (!now) return std::nullopt;
-    pooled.stride[axis] = now->stride;
-    pooled.kernel[axis] = now->kernel;
-    pooled.padding[axis] = now->padding;
-    pooled.dilation[axis] = now->dilation;
-    pooled.output_padding[axis] =
-        output[axis] - 1 - (c.input[axis] - 1) * now->stride + 2 * now->padding - (now->kernel - 1) * now->dilation;
-    taps *= static_cast<double>(now->kernel);
-    live *= static_cast<double>(now->live);
-  }
-  if (taps > live) return std::nullopt;
-  return pooled;
+  if (live == 0) return decline(formatted("no tap reaches a window along {}", axis_letters[axis]));
+  const std::int64_t dilation = std::max<std::int64_t>(step, 1), kernel = (last - first) / dilation + 1;
+  if (kernel != places) return decline(formatted("taps of the new kernel would be 0 along {}", axis_letters[axis]));
+  c.stride[axis] /= stride;
+  c.dilation[axis] = dilation;
+  c.kernel[axis] = kernel;
+  c.padding[axis] = -first;
+  return live;
 }
 
 // No window reaches outside the image.
@@ -261,46 +251,74 @@ bool all_inside(const Windows& windows, const Step& step) {
   return true;
 }
 
-// The pool at `at`, if it can become a part of the kernel. With a step before it that shifts, only an average can: sums
-// of windows have the shift once for each element.
-bool move_one_pool(Program& program, std::size_t at) {
-  Steps& steps = program.steps;
+std::string sizes(const Program& program, const Axes& axes) {
+  return joined(std::span(axes.end() - program.conv.dims, axes.end()), "x");
+}
+
+// Of the linear pool at `at`, when the convolution or an Affine step alone comes before it. With a step that shifts,
+// only an average can move: sums of windows have the shift once for each element.
+MovedPool moved_pool(const Program& program, std::size_t at) {
+  const std::vector<Step>& steps = program.steps;
+  const Convolution& c = program.convolution;
   const Op op = std::get<Op>(steps[at].what);
-  if (!linear_pool(op, 1)) return false;
   const Windows windows = std::visit(
       [&]<class T>(const T& pool) -> Windows {
         if constexpr (std::derived_from<T, Pool>) return windows_of(pool, steps[at].in);
         return {};
       },
       op);
-  if (!all_inside(windows, steps[at])) return false;
-
-  KernelChange change = program.kernel_change;
-  double count = 1;
+  MovedPool moved{c, program.kernel_change, reaches_too_far(c)};
+  if (!moved.why_not.empty()) return moved;
+  if (!all_inside(windows, steps[at])) {
+    moved.why_not = "windows reach outside the image";
+    return moved;
+  }
+  double count = 1, taps = 1, live = 1;
   for (std::size_t axis = 0; axis < 3; ++axis) {
     // Windows of windows are windows where those before touch and do not overlap.
-    if (change.window[axis] != change.window_stride[axis]) return false;
+    if (moved.change.window[axis] != moved.change.window_stride[axis]) {
+      moved.why_not = "windows that moved before it overlap or leave gaps";
+      return moved;
+    }
     count *= static_cast<double>(windows.size[axis]);
+    live *= static_cast<double>(move_axis(moved, axis, windows.size[axis], windows.stride[axis]));
+    if (!moved.why_not.empty()) return moved;
+    Convolution& now = moved.convolution;
+    now.output[axis] = steps[at].out.space[axis];
+    now.output_padding[axis] = now.output[axis] - 1 - (c.input[axis] - 1) * now.stride[axis] + 2 * now.padding[axis] -
+                               (now.kernel[axis] - 1) * now.dilation[axis];
+    taps *= static_cast<double>(now.kernel[axis]);
+    moved.change.window[axis] *= windows.size[axis];
+    moved.change.window_stride[axis] *= windows.stride[axis];
   }
-  const auto pooled = pool_convolution(program.convolution, windows, steps[at].out.space);
-  if (!pooled) return false;
-  if (affine_of(steps[0]) != nullptr && *linear_pool(op, count) != 1 / count && planned(*affine_of(steps[0])).b != 0)
-    return false;
-  change.factor *= *linear_pool(op, count);
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    change.window[axis] *= windows.size[axis];
-    change.window_stride[axis] *= windows.stride[axis];
-  }
+  const double factor = *linear_pool(op, count);
+  moved.change.factor *= factor;
+  const Affine* affine = std::get_if<Affine>(&steps[0].what);
+  if (taps > live)
+    moved.why_not = formatted("the kernel would have {} taps instead of {}", sizes(program, moved.convolution.kernel),
+                              sizes(program, c.kernel));
+  else if (affine != nullptr && factor != 1 / count && planned(*affine).b != 0)
+    moved.why_not = formatted("its sums have the shift of {} once for each element", print(steps[0]));
+  return moved;
+}
 
-  const auto sizes = [&](const Axes& axes) {
-    return joined(std::span(axes.end() - program.conv.dims, axes.end()), "x");
-  };
-  program.notes.push_back(formatted("{} moves into the kernel: {} taps at stride {} instead of {} at {}", print(op),
-                                    sizes(pooled->kernel), sizes(pooled->stride), sizes(program.convolution.kernel),
-                                    sizes(program.convolution.stride)));
-  program.convolution = *pooled;
-  program.kernel_change = change;
-  program.conv.space = pooled->output;
+bool is_linear_pool(const Step& step) {
+  const Op* op = std::get_if<Op>(&step.what);
+  return op != nullptr && linear_pool(*op, 1).has_value();
+}
+
+bool move_one_pool(Program& program, std::size_t at) {
+  if (!is_linear_pool(program.steps[at])) return false;
+  const MovedPool moved = moved_pool(program, at);
+  if (!moved.why_not.empty()) return false;
+  program.notes.push_back(formatted("{} moves into the kernel: {} taps at stride {} instead of {} at {}",
+                                    print(program.steps[at]), sizes(program, moved.convolution.kernel),
+                                    sizes(program, moved.convolution.stride),
+                                    sizes(program, program.convolution.kernel),
+                                    sizes(program, program.convolution.stride)));
+  program.convolution = moved.convolution;
+  program.kernel_change = moved.change;
+  program.conv.space = moved.convolution.output;
   return true;
 }
 
@@ -310,11 +328,40 @@ bool move_pools(Program& program) {
   if (program.keeps_conv()) return false;
   const std::size_t first = !steps.empty() && affine_of(steps[0]) != nullptr ? 1 : 0;
   std::size_t end = first;
-  while (end < steps.size() && affine_of(steps[end]) == nullptr && move_one_pool(program, end)) ++end;
+  while (end < steps.size() && move_one_pool(program, end)) ++end;
   if (end == first) return false;
   if (first == 1) steps[0].in.space = steps[0].out.space = program.conv.space;
   steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(first), steps.begin() + static_cast<std::ptrdiff_t>(end));
   return true;
+}
+
+// The constants, sums and averages that stay where they are, each with the reason. What folds all of space is left to
+// engines, which have ways of their own for it.
+void note_declined(Program& program, const Unmoved& unmoved) {
+  Steps& steps = program.steps;
+  const auto note = [&](const Step& step, const std::string& why) {
+    if (!why.empty()) program.declined.push_back(formatted("{} stays behind the convolution: {}", print(step), why));
+  };
+  const std::string kept = program.keeps_conv() ? "a later step uses the convolution's result" : "";
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i)
+    if (affine_of(steps[i]) != nullptr && affine_of(steps[i + 1]) != nullptr)
+      program.declined.push_back(
+          formatted("{} and {} stay apart: their constants may leave the range together", print(steps[i]),
+                    print(steps[i + 1])));
+
+  const std::size_t first = !steps.empty() && affine_of(steps[0]) != nullptr ? 1 : 0;
+  if (first < steps.size() && is_linear_pool(steps[first]) && !folds_space(steps[first])) {
+    const std::string why = !kept.empty() ? kept : moved_pool(program, first).why_not;
+    note(steps[first], why.empty() ? unmoved.why : why);
+  }
+
+  std::string why = kept.empty() ? unmoved.why : kept;
+  for (Step& step : steps) {
+    if (const Op* op = std::get_if<Op>(&step.what); op != nullptr && linear_reduction(*op, 1))
+      return note(step, why);
+    if (affine_of(step) == nullptr && !is_linear_pool(step)) return;
+    if (!treats_channels_alike(step)) why = formatted("{} is not the same for all channels", print(step));
+  }
 }
 
 // Kept values that nobody uses are not kept. What is kept of the convolution's own result is that result, which engines
@@ -371,7 +418,7 @@ void add_prologue(Program& program) {
 
 }  // namespace
 
-Program rewrite(std::shared_ptr<const Descriptor> asked, bool changes_kernel) {
+Program rewrite(std::shared_ptr<const Descriptor> asked, const Unmoved& unmoved) {
   Program program;
   program.convolution = asked->convolution;
   program.conv = asked->conv;
@@ -383,8 +430,9 @@ Program rewrite(std::shared_ptr<const Descriptor> asked, bool changes_kernel) {
     if (program.steps.size() > before + 2) program.notes.push_back(print(stage.op) + ": written out in simpler steps");
   }
   while (merge_neighbours(program) || drop_identities(program) || cancel_shifts(program) || delay_shifts(program) ||
-         (changes_kernel && (move_reduction(program) || move_pools(program)))) {
+         (!unmoved.sums && move_reduction(program)) || (!unmoved.windows && move_pools(program))) {
   }
+  note_declined(program, unmoved);
   settle_kept(program);
   for (const Step& step : program.steps)
     if (broadcasts_space(program, step))

@@ -23,6 +23,8 @@ const std::vector<std::string> shapes = {
     "3d batch=2 channels=4->6 input=4x5x16 kernel=3 stride=2 padding=1 | bias | mul(2) | global_avg_pool | logsumexp",
     "3d batch=2 channels=4->6 within=7->9 input=4x5x16 kernel=3 stride=2 padding=1 | global_avg_pool | tanh",
     "2d batch=2 channels=4->6 input=9x10 kernel=2 stride=2 | global_avg_pool | keep(a) | sigmoid | mul(a)",
+    "2d batch=2 channels=4->6 input=9x10 kernel=3 stride=2 | bias | sum(axes=hw) | tanh",
+    "2d batch=2 channels=4->6 input=9x10 kernel=3 stride=2 | mul(channel) | mean | global_avg_pool",
 };
 
 class SumsOfBoxes : public ::testing::TestWithParam<std::string> {};

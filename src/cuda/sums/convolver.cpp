@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <cassert>
-#include <vector>
 
-#include "base/division.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
 #include "cuda/sums/params.hpp"
+#include "plan/sums.hpp"
 
 namespace convt::core::cuda::sums {
 namespace {
@@ -18,34 +17,19 @@ constexpr double most_scratch = 16 << 20;
 constexpr std::int64_t most_lines = std::int64_t{1} << 30;
 constexpr double few_seconds = 1e-5;
 
-// Cuts an axis of the input into segments and finds the segments of each tap. Returns why that is impossible, or "".
+// An axis as kernels have it. Returns why that is impossible, or "".
 std::string cut(const Convolution& c, std::size_t a, Axis& axis) {
   if (c.kernel[a] > Axis::most_taps) return formatted("takes up to {} taps along an axis", Axis::most_taps);
   if (c.input[a] > most_sizes) return "the input is too large";
-  std::vector<Interval> inputs;
-  std::vector<std::int64_t> ends{0, c.input[a]};
-  for (std::int64_t tap = 0; tap < c.kernel[a]; ++tap) {
-    // The tap takes input i to the output if 0 <= i * stride - padding + tap * dilation < output.
-    const std::int64_t shift = c.padding[a] - tap * c.dilation[a];
-    const std::int64_t begin = std::clamp<std::int64_t>(ceil_div(shift, c.stride[a]), 0, c.input[a]);
-    const std::int64_t end = std::clamp<std::int64_t>(ceil_div(c.output[a] + shift, c.stride[a]), begin, c.input[a]);
-    inputs.push_back({begin, end});
-    if (begin < end) ends.insert(ends.end(), {begin, end});
-  }
-  std::ranges::sort(ends);
-  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  const CellAxis cells = cells_of(c, a);
+  if (cells.cells() > Axis::most_segments) return "taps meet too many different parts of the input";
   axis.taps = static_cast<int>(c.kernel[a]);
-  axis.segments = static_cast<int>(ends.size()) - 1;
+  axis.segments = static_cast<int>(cells.cells());
   axis.size = static_cast<int>(c.input[a]);
-  if (axis.segments > Axis::most_segments) return "taps meet too many different parts of the input";
-  std::ranges::copy(ends, axis.ends);
-  for (std::size_t tap = 0; tap < inputs.size(); ++tap) {
-    if (inputs[tap].size() <= 0) continue;
-    const auto segment = [&](std::int64_t end) {
-      return static_cast<unsigned char>(std::ranges::lower_bound(ends, end) - ends.begin());
-    };
-    axis.first[tap] = segment(inputs[tap].begin);
-    axis.last[tap] = segment(inputs[tap].end);
+  std::ranges::copy(cells.ends, axis.ends);
+  for (std::size_t tap = 0; tap < cells.taps.size(); ++tap) {
+    axis.first[tap] = static_cast<unsigned char>(cells.taps[tap].begin);
+    axis.last[tap] = static_cast<unsigned char>(cells.taps[tap].end);
   }
   return "";
 }
@@ -86,8 +70,7 @@ class SumsConvolver : public Convolver {
     return launch_seconds + input_seconds(images) + product_seconds(images);
   }
   std::string explain(bool) const override {
-    return formatted("the sum over space moves into the kernel: {} taps times sums of {} parts of the input", taps_,
-                     axis_[0].segments * axis_[1].segments * axis_[2].segments);
+    return explain_sums(taps_, axis_[0].segments * axis_[1].segments * axis_[2].segments);
   }
   double packed_bytes() const override {
     const Convolution& c = program_->convolution;
