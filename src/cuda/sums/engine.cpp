@@ -54,7 +54,7 @@ class SumsEngine final : public Engine {
     }
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
     const auto convolver = cuda::sums::make_convolver(program, factor, device);
-    return {cuda::schedule::candidate_of(none.name, {program, convolver, device, Between::store, 0}, request)};
+    return cuda::schedule::candidates_of(none.name, {program}, convolver, device, request);
   }
 };
 
