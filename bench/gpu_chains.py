@@ -78,6 +78,10 @@ def run(options, check):
             for entry in run_layer(layer, mode, options, check)]
 
 
+def failed(entry):
+    return bool(entry["failure"])
+
+
 def render(entries):
     rows = [[entry["layer"], entry["mode"], entry["chain"], number(entry["ms"]), number(entry["of_alone"]),
              times(entry["against_compile"])] for entry in entries]

@@ -58,14 +58,14 @@ def in_memory(tensor, info):
     return tensor.movedim(1, -1) if info.layout == "channels_last" else tensor
 
 
-def plan(workload, before):
-    """A plan made beforehand, without a packed kernel: weights are packed in each call."""
+def plan(workload, before, stream=None):
+    """A plan made beforehand, without a packed kernel: weights are packed in each call. On a GPU, on that stream."""
     output, size = workload.empty_output(), workload.plan.workspace_size
     workspace = torch.empty(size, dtype=torch.uint8, device=workload.device) if size else None
     infos = workload.plan.operands
     execute = workload.plan.bind(in_memory(workload.input, workload.plan.input), workload.kernel,
                                  [in_memory(tensor, info) for tensor, info in zip(workload.operands, infos)],
-                                 in_memory(output, workload.plan.output), workspace)
+                                 in_memory(output, workload.plan.output), workspace, stream)
 
     def call(kept=workspace):  # pylint: disable=unused-argument  # what is bound are addresses only
         execute()
