@@ -2,6 +2,7 @@
 """What calls cost on the host: the named problems at the benchmark's sizes through their C functions and through plans,
 less as many launches of nothing with as many bytes of parameters."""
 
+import ctypes as c
 import re
 import statistics
 import time
@@ -52,6 +53,20 @@ class Floors:
         return sum(self.seconds(size) for size in sizes)
 
 
+def nothing_like(*signature):
+    """A function of a problem's signature that does nothing. It returns 0 while the thread's precision is IEEE."""
+    prototype = c.CFUNCTYPE(c.c_int, *convt_abi.entry_point(*signature).argtypes)
+    return prototype(c.cast(convt_abi.lib.convt_get_float32_precision, c.c_void_p).value)
+
+
+def python_seconds(way, workload, description):
+    """What Python takes of a call."""
+    if way == "plan":
+        return host_seconds(convt_abi.lib.convt_get_num_threads)
+    ours.precision("ieee")()
+    return host_seconds(ours.named_problem(workload, description, None, entry_point=nothing_like).call)
+
+
 def run_case(slug, description, mode, floors, check):
     text = with_mode(description["benchmark_case"], mode)
     before = ours.precision(MODES[mode][1])
@@ -65,8 +80,9 @@ def run_case(slug, description, mode, floors, check):
         entry = {"name": slug, "mode": mode, "way": way, "failure": contender.failure}
         if not contender.failure:
             sizes = floors.driver.launches_of(contender.call, floors.stream)
-            nothing = host_seconds(convt_abi.lib.convt_version)  # what a call of nothing takes through Python
-            entry |= judged(way, host_seconds(contender.call) - nothing, sizes, floors.of(sizes))
+            seconds = host_seconds(contender.call) - python_seconds(way, workload, description)
+            before()
+            entry |= judged(way, seconds, sizes, floors.of(sizes))
         log(f"{slug} {mode}, {way}: " + (contender.failure or f"{entry['us']:.1f} us, {entry['own_us']:.1f} without "
                                          f"{entry['launches']} launches"))
         entries.append(entry)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planner on a GPU: predicted times against measured ones, and what it would gain to choose another candidate. Each
-chain of chains.txt behind each layer of gpu_chains.py, and the shapes of shapes.txt; every accepted candidate is forced,
-checked and timed."""
+chain of chains.txt behind each layer of gpu_chains.py, and the shapes of shapes.txt; every accepted candidate is
+forced, checked and timed."""
 
 import copy
 import dataclasses
@@ -76,7 +76,7 @@ def run_case(layer, kind, text, mode, options, check):
 
 
 def judged(entry):
-    """Adds what the bars are about: the chosen candidate's measured time over the predicted one, and over the fastest's."""
+    """Adds what the bars are about: the chosen candidate's measured time over the predicted one and the fastest's."""
     chosen = entry["candidates"][0]
     ran = [candidate["ms"] for candidate in entry["candidates"] if candidate["ms"] is not None]
     usable = not entry["small"] and chosen["ms"] is not None
@@ -97,9 +97,9 @@ def run(options, check):
             except convt_abi.ConvtError as error:
                 log(f"{layer} {mode} {text}: {error}")
                 continue
-            failures = [f"{one['name']}: {one['failure']}" for one in entry["candidates"] if one["failure"]]
-            log(f"{layer} {mode} {text}: " + (f"{times(entry['of_predicted'])} of the predicted time, "
-                f"{times(entry['regret'])} of the fastest of {len(entry['candidates'])}") + "".join(f"; {f}" for f in failures))
+            failures = "".join(f"; {one['name']}: {one['failure']}" for one in entry["candidates"] if one["failure"])
+            log(f"{layer} {mode} {text}: {times(entry['of_predicted'])} of the predicted time, "
+                f"{times(entry['regret'])} of the fastest of {len(entry['candidates'])}{failures}")
             entries.append(entry)
             torch.cuda.empty_cache()
     return entries
@@ -120,13 +120,18 @@ def distance(ratio):
 
 def row(name, entries):
     ratios, regrets = [entry["of_predicted"] for entry in entries], [entry["regret"] for entry in entries]
-    return [name, len(entries), number(geometric_mean(ratios)), share(list(map(distance, ratios)), NEAR), number(min(ratios)),
-            number(max(ratios)), share(regrets, CLOSE), number(geometric_mean(regrets)), number(max(regrets))]
+    return [name, len(entries), number(geometric_mean(ratios)), share(list(map(distance, ratios)), NEAR),
+            number(min(ratios)), number(max(ratios)), share(regrets, CLOSE), number(geometric_mean(regrets)),
+            number(max(regrets))]
+
+
+def chain_of(entry):
+    return entry["case"].partition(" | ")[2] or "no chain"
 
 
 def worst(entries, key):
-    return [f"{number(entry[key])}: {entry['layer']} {entry['mode']}, {entry['case'].partition(' | ')[2] or 'no chain'}; "
-            f"{entry['chosen']}" for entry in sorted(entries, key=lambda entry: -distance(entry[key]))[:WORST]]
+    return [f"{number(entry[key])}: {entry['layer']} {entry['mode']}, {chain_of(entry)}; {entry['chosen']}"
+            for entry in sorted(entries, key=lambda entry: -distance(entry[key]))[:WORST]]
 
 
 def render(entries):

@@ -37,14 +37,13 @@ def arguments(case, description):
     return [values[name] for name in names]
 
 
-def named_problem(workload, description, before, name="convt"):
+def named_problem(workload, description, before, name="convt", entry_point=convt_abi.entry_point):
     """The C function, with everything that it does in a call; on a GPU, on the thread's stream."""
     output = workload.empty_output()
     tensors = [workload.input, workload.kernel, *workload.operands, output]
     values = arguments(workload.case, description)
     scalars = sum(isinstance(value, float) for value in values)
-    function = convt_abi.entry_point(description["slug"], workload.plan.input.dtype, len(tensors),
-                                     len(values) - scalars, scalars)
+    function = entry_point(description["slug"], workload.plan.input.dtype, len(tensors), len(values) - scalars, scalars)
     passed = [tensor.data_ptr() for tensor in tensors] + values
 
     def call():

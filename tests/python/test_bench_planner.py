@@ -11,7 +11,9 @@ sys.path.insert(0, str(convt_abi.ROOT / "bench"))
 
 import cuda_driver  # noqa: E402
 import gpu_calls  # noqa: E402
+import gpu_chains  # noqa: E402
 import gpu_planner  # noqa: E402
+import ours  # noqa: E402
 import timing  # noqa: E402
 import workload  # noqa: E402
 
@@ -22,12 +24,12 @@ def test_candidates_are_those_of_the_explanation():
     chosen, accepted = gpu_planner.candidates_of(convt_abi.Plan(text).explain())
     assert len(accepted) >= 2 and chosen in accepted
     assert all(seconds > 0 for seconds in accepted.values())
-    predicted = convt_abi.Plan(text).predicted_seconds
+    predicted = convt_abi.Plan(text).predicted_seconds()
     assert accepted[chosen] == pytest.approx(predicted, rel=1e-2)
     for name, seconds in accepted.items():
         plan = convt_abi.Plan(text, engine=name)
         assert gpu_planner.candidates_of(plan.explain()) == (name, {name: seconds})
-        assert plan.predicted_seconds == pytest.approx(seconds, rel=1e-2)
+        assert plan.predicted_seconds() == pytest.approx(seconds, rel=1e-2)
     with pytest.raises(convt_abi.ConvtError, match="'cpu nonsuch' is asked for"):
         convt_abi.Plan(text, engine="cpu nonsuch")
 
@@ -49,8 +51,8 @@ def case(kind, predicted, measured, small=False, mode="tf32"):
     """The first is the choice; None was not measured."""
     candidates = [{"name": f"engine {i}", "predicted_ms": one, "ms": other, "error": 0.0, "failure": None}
                   for i, (one, other) in enumerate(zip(predicted, measured))]
-    return gpu_planner.judged({"layer": "some", "kind": kind, "mode": mode, "case": f"conv | {kind}", "chosen": "engine 0",
-                               "candidates": candidates, "small": small})
+    return gpu_planner.judged({"layer": "some", "kind": kind, "mode": mode, "case": f"conv | {kind}",
+                               "chosen": "engine 0", "candidates": candidates, "small": small})
 
 
 def test_regret_and_prediction():
@@ -58,8 +60,8 @@ def test_regret_and_prediction():
     assert case("a", [1.0, 2.0], [1.5, 1.2])["regret"] == pytest.approx(1.25)
     assert case("a", [1.0, 2.0], [1.5, None])["regret"] == 1
     assert case("a", [1.0], [0.01], small=True)["regret"] is None
-    entries = [case("pools", [1.0, 2.0], [1.5, 1.2]), case("pools", [1.0, 2.0], [2.0, 2.0]), case("norms", [1.0], [0.5]),
-               case("norms", [1.0], [None], small=True)]
+    entries = [case("pools", [1.0, 2.0], [1.5, 1.2]), case("pools", [1.0, 2.0], [2.0, 2.0]),
+               case("norms", [1.0], [0.5]), case("norms", [1.0], [None], small=True)]
     entries[0]["candidates"][1]["failure"] = "wrong result: error 1"
     text = gpu_planner.render(entries)
     (pools,) = [line for line in text.splitlines() if line.startswith("| tf32, pools")]
@@ -89,8 +91,8 @@ def test_small_cases_are_not_compared(monkeypatch):
 class Graph:
     """The driver, for a graph of a kernel with 40 bytes of parameters, a memset, one with 4100, and an empty node."""
 
-    nodes = {1: (cuda_driver.KERNEL, [(0, 8), (8, 32)]), 2: (cuda_driver.MEMSET, []), 3: (cuda_driver.KERNEL, [(0, 4100)]),
-             4: (5, [])}
+    nodes = {1: (cuda_driver.KERNEL, [(0, 8), (8, 32)]), 2: (cuda_driver.MEMSET, []),
+             3: (cuda_driver.KERNEL, [(0, 4100)]), 4: (5, [])}
 
     def __init__(self):
         self.log = []
@@ -151,6 +153,19 @@ def test_empty_launches_have_as_many_bytes():
     assert "parameters[4100]" in cuda_driver.PTX.format(size=4100) and "{ ret; }" in cuda_driver.PTX.format(size=4100)
 
 
+def test_python_takes_a_part_of_calls(monkeypatch):
+    """The call that is taken off does nothing: its output stays as it was."""
+    row = convt_abi.named_problems()[0]
+    case = workload.Workload(row["slug"], row["demo_case"])
+    before = ours.precision("tf32")
+    before()
+    outputs = []
+    monkeypatch.setattr(gpu_calls, "host_seconds", lambda call: outputs.append(call()) or 1e-6)
+    assert gpu_calls.python_seconds("named problem", case, row) == gpu_calls.python_seconds("plan", case, row) == 1e-6
+    assert outputs[0].isnan().all() and outputs[1] >= 1
+    ours.precision("ieee")()
+
+
 def test_floors_of_calls(monkeypatch):
     class Fake:
         def empty_launch(self, size, stream):
@@ -166,3 +181,17 @@ def test_floors_of_calls(monkeypatch):
     text = gpu_calls.render([entry, {"name": "two", "mode": "bf16", "way": "plan", "failure": "no memory"}])
     assert "7.0 (<= 6) MISSED" in text and "- two bf16, plan: no memory" in text
     assert workload.TORCH  # the modules that measure are importable without a GPU
+
+
+def test_bars_of_chains():
+    class Tensor:
+        bytes = 4000
+    alone = gpu_chains.Alone(1e-3, 3_000_000)
+    kinds = {kind for kind, _ in gpu_chains.read_chains()}
+    assert set(gpu_chains.BARS) | {gpu_chains.NORMS} <= kinds
+    assert gpu_chains.bar_of("one transcendental op", "tf32", alone, [], 4e9) == pytest.approx(1.25e-3)
+    assert gpu_chains.bar_of("whole tensors", "bf16", alone, [Tensor], 4e9) == pytest.approx(1.3e-3 + 1e-6)
+    assert gpu_chains.bar_of("norms over space", "bf16", alone, [], 4e9) == pytest.approx(1e-3 + 1.4 * 1.5e-3)
+    assert gpu_chains.bar_of("pools", "bf16", alone, [], 4e9) is None
+    entries = [{"ms": 1.0, "bar_ms": 1.1}, {"ms": 1.0, "bar_ms": 0.9}, {"ms": 1.0, "bar_ms": None}]
+    assert gpu_chains.judged(entries) == "; 1 of 2 hold the bar" and gpu_chains.judged(entries[2:]) == ""
