@@ -7,6 +7,7 @@ target_sources(convt_core PRIVATE
   cuda/common/error.cpp
   cuda/common/pointer.cpp
   cuda/common/recording.cpp
+  cuda/common/shared_limits.cpp
   cuda/chain/bind.cpp
   cuda/chain/prologue.cpp
   cuda/chain/span.cpp
