@@ -116,6 +116,8 @@ PlannedJob Schedule::planned_job(const PassPlan& plan, const Stage& stage, std::
 // store_rate: bytes per second of values between passes.
 Prediction Schedule::predict_stage(const PassPlan& plan, const Stage& stage, std::int64_t count,
                                    double store_rate) const {
+  // What the convolution and the memory's traffic slow each other down, as a part of the shorter one.
+  constexpr double slowed = 0.2;
   const double memory = streamed * device.bandwidth, cache = cached * device.bandwidth;
   const auto images = static_cast<double>(count);
   const Traffic t = traffic_of(plan, stage);
@@ -125,7 +127,7 @@ Prediction Schedule::predict_stage(const PassPlan& plan, const Stage& stage, std
   if (stage.convolves) {
     p = convolver->predict(planned_job(plan, stage, count));
     p.of[Prediction::memory] += moved;
-    p.seconds = std::max(p.seconds, moved);
+    p.seconds = std::max(p.seconds, moved) + slowed * std::min(p.seconds, moved);
     p.add(Prediction::memory, operands);  // the epilogue waits for them
   } else {
     const Descriptor& asked = *program->asked;
