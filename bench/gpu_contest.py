@@ -7,8 +7,10 @@ import re
 
 import torch
 
+import gpu_calls
 import gpu_chains
 import gpu_machine
+import gpu_planner
 import gpu_report
 import gpu_timing
 import ours
@@ -27,6 +29,9 @@ TOLERANCE = {"ieee": 1e-4, "tf32": 5e-3, "bf16": 5e-2, "f16": 1e-2}
 ORACLE_FLOP = 2e11
 
 AUTOTUNE = "max-autotune"
+
+# Parts of their own, which run where they are asked for.
+OTHER_PARTS = {"chains": gpu_chains, "planner": gpu_planner, "calls": gpu_calls}
 
 
 def use_switches(mode, benchmark):
@@ -64,9 +69,8 @@ def check(workload, contenders, mode):
     for contender in contenders:
         verify(contender, expected, TOLERANCE[mode], frobenius)
         torch.cuda.synchronize()
-    convt = contenders[0]
-    if not convt.failure and not torch.isfinite(convt.call()).all():
-        convt.failure = "wrong result: elements that were not written"
+        if not contender.failure and not contender.peer and not torch.isfinite(contender.call()).all():
+            contender.failure = "wrong result: elements that were not written"
 
 
 def contest(workload, contenders, part, mode, options, ceilings):
@@ -113,14 +117,15 @@ def run(options):
     if not torch.cuda.is_available():
         log("PyTorch sees no GPU here: nothing to measure")
         return 1
-    if options.part == "chains":
+    if options.part in OTHER_PARTS:
+        part = OTHER_PARTS[options.part]
         with torch.inference_mode():
-            entries = gpu_chains.run(options, check)
-        print(gpu_chains.render(entries))
+            entries = part.run(options, check)
+        print(part.render(entries))
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:
                 json.dump(entries, file, indent=1)
-        return any(entry["failure"] for entry in entries)
+        return any(part.failed(entry) for entry in entries)
     ceilings = gpu_machine.measure_ceilings()
     results = {"machine": gpu_machine.describe(ceilings), "ceilings": ceilings, "problems": [], "shapes": []}
     described = {row["slug"]: row for row in convt_abi.named_problems()}

@@ -37,14 +37,13 @@ def arguments(case, description):
     return [values[name] for name in names]
 
 
-def named_problem(workload, description, before, name="convt"):
+def named_problem(workload, description, before, name="convt", entry_point=convt_abi.entry_point):
     """The C function, with everything that it does in a call; on a GPU, on the thread's stream."""
     output = workload.empty_output()
     tensors = [workload.input, workload.kernel, *workload.operands, output]
     values = arguments(workload.case, description)
     scalars = sum(isinstance(value, float) for value in values)
-    function = convt_abi.entry_point(description["slug"], workload.plan.input.dtype, len(tensors),
-                                     len(values) - scalars, scalars)
+    function = entry_point(description["slug"], workload.plan.input.dtype, len(tensors), len(values) - scalars, scalars)
     passed = [tensor.data_ptr() for tensor in tensors] + values
 
     def call():
@@ -58,14 +57,14 @@ def in_memory(tensor, info):
     return tensor.movedim(1, -1) if info.layout == "channels_last" else tensor
 
 
-def plan(workload, before):
-    """A plan made beforehand, without a packed kernel: weights are packed in each call."""
+def plan(workload, before, stream=None):
+    """A plan made beforehand, without a packed kernel: weights are packed in each call. On a GPU, on that stream."""
     output, size = workload.empty_output(), workload.plan.workspace_size
     workspace = torch.empty(size, dtype=torch.uint8, device=workload.device) if size else None
     infos = workload.plan.operands
     execute = workload.plan.bind(in_memory(workload.input, workload.plan.input), workload.kernel,
                                  [in_memory(tensor, info) for tensor, info in zip(workload.operands, infos)],
-                                 in_memory(output, workload.plan.output), workspace)
+                                 in_memory(output, workload.plan.output), workspace, stream)
 
     def call(kept=workspace):  # pylint: disable=unused-argument  # what is bound are addresses only
         execute()

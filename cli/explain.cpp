@@ -52,7 +52,7 @@ void add_explain(CLI::App& app, Command& command) {
   sub->add_option("CASE", options->what,
                   "A case, the name of a problem (its benchmark case), or - to read cases from standard input")
       ->required();
-  sub->add_option("--engine", options->engine, "Ask this engine alone");
+  sub->add_option("--engine", options->engine, "Ask this engine alone, or take this one of its candidates");
   sub->add_option("--device", options->device, device_help)->capture_default_str();
   sub->footer(
       "Nothing is computed. Cases on standard input stand one per line; empty lines and # comments are skipped.\n"

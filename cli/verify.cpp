@@ -54,7 +54,7 @@ struct Tally {
 
 // What of the command line makes these options.
 std::string flags_of(const PlanOptions& options) {
-  return (options.engine.empty() ? "" : " --engine " + options.engine) +
+  return (options.engine.empty() ? "" : " --engine '" + options.engine + "'") +
          (options.device == Device::cpu ? "" : formatted(" --device cuda:{}", options.device_index));
 }
 

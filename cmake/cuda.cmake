@@ -7,10 +7,12 @@ target_sources(convt_core PRIVATE
   cuda/common/error.cpp
   cuda/common/pointer.cpp
   cuda/common/recording.cpp
+  cuda/common/shared_limits.cpp
   cuda/chain/bind.cpp
   cuda/chain/prologue.cpp
   cuda/chain/span.cpp
   cuda/schedule/candidate.cpp
+  cuda/schedule/chain_cost.cpp
   cuda/schedule/executable.cpp
   cuda/schedule/explain.cpp
   cuda/schedule/predict.cpp
@@ -19,6 +21,7 @@ target_sources(convt_core PRIVATE
   cuda/sums/engine.cpp
   cuda/simt/convolver.cpp
   cuda/simt/engine.cpp
+  cuda/sm90/host/choice.cpp
   cuda/sm90/host/convolver.cpp
   cuda/sm90/host/cost.cpp
   cuda/sm90/host/engine.cpp

@@ -11,17 +11,22 @@
 namespace convt::core {
 namespace {
 
-// The engine asked for by the caller or, failing that, by the environment variable CONVT_ENGINE; "" when neither did.
-std::string wanted_engine(const PlanOptions& options, const Backends& backends) {
+// What the caller asked for or, failing that, the environment variable CONVT_ENGINE: an engine or one of its
+// candidates, whose names begin with the engine's and a space.
+struct Wanted {
+  std::string engine, candidate;  // "": any
+};
+Wanted wanted_by(const PlanOptions& options, const Backends& backends) {
   const bool by_caller = !options.engine.empty();
-  std::string wanted = by_caller ? options.engine : std::string(environment().engine);
-  if (wanted.empty()) return wanted;
+  const std::string text = by_caller ? options.engine : std::string(environment().engine);
+  const std::string engine = text.substr(0, text.find(' '));
+  if (text.empty()) return {};
   std::vector<std::string_view> names;
-  for (const auto engine : backends.engines) names.push_back(engine().name());
-  if (std::find(names.begin(), names.end(), wanted) == names.end())
+  for (const auto get : backends.engines) names.push_back(get().name());
+  if (std::find(names.begin(), names.end(), engine) == names.end())
     reject(by_caller ? "engine" : "CONVT_ENGINE", "names no engine of this build, which has {} (got '{}')",
-           joined(names, ", "), wanted);
-  return wanted;
+           joined(names, ", "), text);
+  return {engine, text == engine ? "" : text};
 }
 
 bool wants_native_tf32() {
@@ -43,10 +48,10 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
     : program_(std::make_shared<const Program>(rewrite(std::make_shared<const Descriptor>(std::move(descriptor))))),
       location_(options.location),
       locate_(backends.locate) {
-  const std::string wanted = wanted_engine(options, backends);
+  const Wanted wanted = wanted_by(options, backends);
   for (const auto get : backends.engines) {
     const Engine& engine = get();
-    if (!wanted.empty() && engine.name() != wanted) continue;
+    if (!wanted.engine.empty() && engine.name() != wanted.engine) continue;
     Candidate best;
     for (Candidate& candidate :
          engine.candidates({program_, location_, options.workspace_limit, options.native_tf32 || wants_native_tf32(),
@@ -54,6 +59,8 @@ Plan::Plan(Descriptor descriptor, const PlanOptions& options, const Backends& ba
       if (candidate.rejection.empty() && options.workspace_limit != 0 && candidate.workspace > options.workspace_limit)
         candidate.rejection = formatted("needs {} bytes of workspace, over the limit of {}", candidate.workspace,
                                         options.workspace_limit);
+      if (candidate.rejection.empty() && !wanted.candidate.empty() && candidate.name != wanted.candidate)
+        candidate.rejection = formatted("'{}' is asked for", wanted.candidate);
       verdicts_.push_back({candidate.name, candidate.rejection, candidate.seconds});
       if (candidate.rejection.empty() && (!best.build || candidate.seconds < best.seconds)) best = std::move(candidate);
     }

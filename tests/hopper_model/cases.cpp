@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "check.hpp"
 #include "hopper_model/machine.hpp"
@@ -52,6 +53,36 @@ std::vector<std::string> tiles_of(const std::string& text) {
     if (engine == engine_name && line.find("CONVT_TILE asks") != std::string::npos) tiles.push_back(tile);
   }
   return tiles;
+}
+
+namespace {
+
+// Rows of an explanation's part "engines": a name, spaces, a verdict.
+std::vector<std::pair<std::string, std::string>> verdicts_of(const std::string& text) {
+  std::istringstream lines(Plan::from_text(text, {.device = Device::cuda}).explain());
+  std::vector<std::pair<std::string, std::string>> verdicts;
+  for (std::string line; std::getline(lines, line);)
+    for (const std::string verb : {" accepts, ", " rejects: "})
+      if (const std::size_t at = line.find(verb); at != std::string::npos && line.starts_with("  ")) {
+        const std::size_t end = line.find_last_not_of(' ', at);
+        verdicts.emplace_back(line.substr(2, end - 1), line.substr(at + 1));
+      }
+  return verdicts;
+}
+
+}  // namespace
+
+std::vector<std::string> candidates_of(const std::string& text) {
+  std::vector<std::string> names;
+  for (const auto& [name, verdict] : verdicts_of(text))
+    if (verdict.starts_with("accepts")) names.push_back(name);
+  return names;
+}
+
+std::string verdict_of(const std::string& text, const std::string& candidate) {
+  for (const auto& [name, verdict] : verdicts_of(text))
+    if (name == candidate) return verdict;
+  return "";
 }
 
 }  // namespace convt::testing

@@ -30,4 +30,9 @@ std::string in_mode(const std::string& shape, const std::string& mode);
 // Names of all tiles that a plan would have.
 std::vector<std::string> tiles_of(const std::string& text);
 
+// Names of all candidates that the plan's engine accepts.
+std::vector<std::string> candidates_of(const std::string& text);
+// What the plan's explanation says of a candidate: "accepts, ..." or "rejects: ..."; "" if there is none of that name.
+std::string verdict_of(const std::string& text, const std::string& candidate);
+
 }  // namespace convt::testing

@@ -13,6 +13,7 @@
 
 #include "convt/convt.hpp"
 #include "hopper_model/cases.hpp"
+#include "hopper_model/contexts.hpp"
 
 namespace convt::core::cuda {
 namespace {
@@ -160,6 +161,50 @@ TEST(Recording, OfPlansServesOtherTensors) {
     }
     EXPECT_EQ(cudaFree(block), cudaSuccess);
   }
+}
+
+void first_kernel() {}
+void second_kernel() {}
+std::vector<int> limits;
+
+// A kernel's limit of shared memory is set at its first launch in a context, if that succeeds, and not again.
+TEST(Launches, SetTheLimitOfSharedMemoryOnce) {
+  const auto limit_at = [](void (*kernel)(), int limit, bool fails = false) {
+    StreamWork work;
+    work.kernel = kernel;
+    work.how.shared_limit = limit;
+    work.enqueue = [](const StreamWork& own, const void* params) {
+      limits.push_back(own.how.shared_limit);
+      if (params != nullptr) throw 1;
+    };
+    const auto enqueue = [&] { submit(work, fails ? &work : nullptr, 0); };
+    if (fails)
+      EXPECT_THROW(enqueue(), int);
+    else
+      enqueue();
+    return limits.back();
+  };
+  for (int context = 0; context < 3; ++context) {
+    hopper_model::change_context();
+    EXPECT_EQ(limit_at(first_kernel, 1000, true), 1000);
+    EXPECT_EQ(limit_at(first_kernel, 1000), 1000);
+    EXPECT_EQ(limit_at(second_kernel, 2000), 2000);
+    EXPECT_EQ(limit_at(first_kernel, 1000), 0);
+    EXPECT_EQ(limit_at(second_kernel, 2000), 0);
+    EXPECT_EQ(limit_at(first_kernel, 0), 0);
+  }
+}
+
+TEST(Launches, OfPlansSetLimitsOnce) {
+  const std::string text = "conv_transpose2d dtype=bf16 channels=16->24 input=5x9 kernel=3 stride=2 | bias";
+  EXPECT_EQ(testing::defect_of(text, 2, nullptr, {true}), "");
+  const int before = hopper_model::limits_set();
+  EXPECT_GT(before, 0);
+  EXPECT_EQ(testing::defect_of(text, 2, nullptr, {true}), "");
+  EXPECT_EQ(hopper_model::limits_set(), before);
+  hopper_model::change_context();
+  EXPECT_EQ(testing::defect_of(text, 2, nullptr, {true}), "");
+  EXPECT_GT(hopper_model::limits_set(), before);
 }
 
 }  // namespace

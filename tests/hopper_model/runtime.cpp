@@ -12,6 +12,7 @@
 #include <string>
 
 #include "cuda/common/pointer.hpp"
+#include "hopper_model/contexts.hpp"
 
 namespace hopper_model {
 namespace {
@@ -22,7 +23,9 @@ constexpr std::size_t device_bytes = std::size_t{8} << 30;
 struct Memory {
   std::mutex mutex;
   std::map<std::uintptr_t, std::size_t> blocks;
-  std::map<const void*, std::size_t> shared;  // dynamic, that a kernel asked for
+  std::map<const void*, std::size_t> shared;  // dynamic, that a kernel asked for in this context
+  std::uint64_t context = 1;
+  int limits_set = 0;
 };
 Memory& memory() {
   static Memory& all = *new Memory;  // never destroyed: buffers are given back at the very end
@@ -81,7 +84,18 @@ cudaError_t set_attribute(const void* function, cudaFuncAttribute attribute, int
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   const std::lock_guard lock(memory().mutex);
   memory().shared[function] = static_cast<std::size_t>(value);
+  ++memory().limits_set;
   return cudaSuccess;
+}
+
+int limits_set() {
+  const std::lock_guard lock(memory().mutex);
+  return memory().limits_set;
+}
+void change_context() {
+  const std::lock_guard lock(memory().mutex);
+  ++memory().context;
+  memory().shared.clear();
 }
 
 }  // namespace hopper_model
@@ -90,6 +104,10 @@ namespace convt::core::cuda {
 
 Location locate(const void* pointer) {
   return hopper_model::is_of_device(pointer) ? Location{CONVT_DEVICE_CUDA, 0} : Location{};
+}
+std::uint64_t current_context() {
+  const std::lock_guard lock(hopper_model::memory().mutex);
+  return hopper_model::memory().context;
 }
 
 }  // namespace convt::core::cuda

@@ -45,7 +45,7 @@ void submit(const StreamWork& work, const void* params, std::size_t bytes);
 template <class Params>
 void enqueue_kernel(const StreamWork& work, const void* params) {
   auto* const kernel = reinterpret_cast<void (*)(Params)>(work.kernel);
-  // Set at each launch, as each context has its own attribute.
+  // submit() leaves it out where it was set before: each context has its own.
   if (work.how.shared_limit != 0)
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, work.how.shared_limit), work.name);
   cudaLaunchAttribute early{};

@@ -12,18 +12,23 @@
 namespace convt::core::cuda {
 namespace {
 
-using GetAttributes = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
-
-// The driver's query, or null if nobody in this process has loaded the driver: then no device pointer can exist. A
-// driver that is loaded later is found by later calls.
-GetAttributes query() {
-  static std::atomic<GetAttributes> known{nullptr};
-  if (const GetAttributes found = known.load(std::memory_order_relaxed)) return found;
-  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);  // never closed, so that the query stays valid
+// A function of the driver, or null if nobody in this process has loaded the driver: then no device pointer can exist.
+// A driver that is loaded later is found by later calls.
+template <class Function>
+Function find(std::atomic<Function>& known, const char* name) {
+  if (const Function found = known.load(std::memory_order_relaxed)) return found;
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);  // never closed, so that the function stays valid
   if (driver == nullptr) return nullptr;
-  known = reinterpret_cast<GetAttributes>(dlsym(driver, "cuPointerGetAttributes"));
+  known = reinterpret_cast<Function>(dlsym(driver, name));
   return known;
 }
+
+using GetAttributes = CUresult (*)(unsigned, CUpointer_attribute*, void**, CUdeviceptr);
+constinit std::atomic<GetAttributes> get_attributes{nullptr};
+using GetCurrent = CUresult (*)(CUcontext*);
+constinit std::atomic<GetCurrent> get_current{nullptr};
+using GetId = CUresult (*)(CUcontext, unsigned long long*);
+constinit std::atomic<GetId> get_id{nullptr};
 
 // Results that mean host memory: the pointer is unknown to CUDA (or null), or CUDA is not initialised.
 bool means_host(CUresult result) {
@@ -34,7 +39,7 @@ bool means_host(CUresult result) {
 }  // namespace
 
 Location locate(const void* pointer) {
-  const GetAttributes get = query();
+  const GetAttributes get = find(get_attributes, "cuPointerGetAttributes");
   if (get == nullptr) return {};
   // For a pointer that CUDA does not know, all attributes are 0. Managed memory is reported as host or device memory,
   // whichever has it now.
@@ -51,6 +56,17 @@ Location locate(const void* pointer) {
                 formatted("cuPointerGetAttributes answers CUDA error {}", static_cast<int>(result)));
   if (type != CU_MEMORYTYPE_DEVICE && managed == 0) return {};
   return {CONVT_DEVICE_CUDA, ordinal};
+}
+
+std::uint64_t current_context() {
+  const GetCurrent current = find(get_current, "cuCtxGetCurrent");
+  const GetId ask = find(get_id, "cuCtxGetId");
+  CUcontext context = nullptr;
+  unsigned long long id = 0;
+  if (current == nullptr || ask == nullptr || current(&context) != CUDA_SUCCESS || context == nullptr ||
+      ask(context, &id) != CUDA_SUCCESS)
+    return 0;
+  return id;
 }
 
 }  // namespace convt::core::cuda

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "cuda/common/pointer.hpp"
+#include "cuda/common/shared_limits.hpp"
+
 namespace convt::core::cuda {
 namespace {
 
@@ -79,11 +82,25 @@ bool same_work(const Recorder::Work& a, const Recorder::Work& b) {
 
 }  // namespace
 
+namespace {
+
+// Enqueues work now. A kernel's limit of shared memory is set once in each context, as setting it takes time.
+void enqueue_now(StreamWork work, const void* params) {
+  if (work.how.shared_limit == 0) return work.enqueue(work, params);
+  const std::uint64_t context = current_context();
+  const bool known = has_shared_limit(work.kernel, context);
+  if (known) work.how.shared_limit = 0;
+  work.enqueue(work, params);
+  if (!known) set_shared_limit(work.kernel, context);
+}
+
+}  // namespace
+
 void submit(const StreamWork& work, const void* params, std::size_t bytes) {
   if (recorder != nullptr)
     record(*recorder, work, params, bytes);
   else
-    work.enqueue(work, params);
+    enqueue_now(work, params);
 }
 
 void clear(void* data, std::size_t bytes, cudaStream_t stream) {
@@ -141,7 +158,7 @@ void Recording::enqueue(Addresses addresses, cudaStream_t stream) const {
     }
     StreamWork work = entry.work;
     work.how.stream = stream;
-    work.enqueue(work, params);
+    enqueue_now(work, params);
   }
 }
 

@@ -17,6 +17,15 @@ constexpr std::int64_t memory_share = 256;
 // The smallest slab for a workspace limit: planning more slabs would take too long.
 constexpr std::int64_t smallest_slab = 4096;
 
+// The ways to pass on values between passes: to store them, and, if the program has a norm over space, to recompute
+// them.
+std::vector<Between> ways_between(const Program& program) {
+  const auto passes = passes_of(program, Between::store, false);
+  if (std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.stores; }))
+    return {Between::store, Between::recompute};
+  return {Between::store};
+}
+
 }  // namespace
 
 std::string why_unusable(const Location& location) {
@@ -24,12 +33,14 @@ std::string why_unusable(const Location& location) {
   return properties(location.index).unusable;
 }
 
-std::vector<Between> ways_between(const Program& program) {
-  const auto passes = passes_of(program, Between::store, false);
-  if (std::any_of(passes.begin(), passes.end(), [](const Pass& pass) { return pass.stores; }))
-    return {Between::store, Between::recompute};
-  return {Between::store};
+std::vector<Variant> variants_of(const Request& request) {
+  std::vector<Variant> all{{request.program}};
+  if (request.program->kernel_change.any())
+    all.push_back({std::make_shared<const Program>(rewrite(request.program->asked, {true, true, ""})), true});
+  return all;
 }
+
+namespace {
 
 Candidate candidate_of(const std::string& name, Setup setup, const Request& request) {
   setup.slab_bytes = std::max(static_cast<std::int64_t>(setup.device.l2_bytes) / l2_share, least_slab);
@@ -42,14 +53,32 @@ Candidate candidate_of(const std::string& name, Setup setup, const Request& requ
     schedule = std::make_shared<Schedule>(setup);
   }
   Candidate result;
-  result.name = name + (setup.between == Between::store ? "" : " recompute");
+  result.name = name;
   result.rejection = schedule->rejection;
   if (!result.rejection.empty()) return result;
   result.details = schedule->explain();
-  result.seconds = schedule->seconds;
+  result.seconds = schedule->predicted.seconds;
   result.workspace = schedule->workspace;
   result.build = [schedule, device = request.location.index] { return make_executable(schedule, device); };
   return result;
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates_of(const std::string& name, const Variant& variant,
+                                     const std::shared_ptr<const Convolver>& convolver, const DeviceProperties& device,
+                                     const Request& request) {
+  const std::vector<Between> ways = ways_between(*variant.program);
+  std::vector<Candidate> all;
+  for (const Between between : ways) {
+    std::string own = name + (variant.keeps_kernel ? " asked-kernel" : "");
+    if (ways.size() > 1) own += between == Between::store ? " store" : " recompute";
+    all.push_back(candidate_of(own, {variant.program, convolver, device, between}, request));
+    if (variant.keeps_kernel) all.back().program = variant.program;
+    if (variant.keeps_kernel && all.back().rejection.empty())
+      all.back().details.push_back("the kernel stays as it is: no sum moves into it");
+  }
+  return all;
 }
 
 }  // namespace convt::core::cuda::schedule

@@ -9,11 +9,18 @@ namespace convt::core::cuda::schedule {
 // Why no CUDA engine can run at a location; "" if one can.
 std::string why_unusable(const Location& location);
 
-// The ways to pass on values between passes: to store them, and, if the program has a norm over space, to recompute
-// them.
-std::vector<Between> ways_between(const Program& program);
+// The programs that give the request's result: its own and, if the planner changed that one's kernel, the one with the
+// kernel as it was asked. A changed kernel has fewer products, but not always the faster kernels.
+struct Variant {
+  std::shared_ptr<const Program> program;
+  bool keeps_kernel = false;  // though the planner would change it
+};
+std::vector<Variant> variants_of(const Request& request);
 
-// Plans a schedule and makes it a candidate. Slabs shrink until the workspace respects the request's limit.
-Candidate candidate_of(const std::string& name, Setup setup, const Request& request);
+// Plans the schedules of a variant and makes them candidates, one for each way between passes. Slabs shrink until the
+// workspace respects the request's limit.
+std::vector<Candidate> candidates_of(const std::string& name, const Variant& variant,
+                                     const std::shared_ptr<const Convolver>& convolver, const DeviceProperties& device,
+                                     const Request& request);
 
 }  // namespace convt::core::cuda::schedule

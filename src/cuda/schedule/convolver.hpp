@@ -11,6 +11,7 @@
 
 #include "cuda/chain/bind.hpp"
 #include "cuda/common/device.hpp"
+#include "cuda/schedule/prediction.hpp"
 
 namespace convt::core::cuda {
 
@@ -29,6 +30,21 @@ struct ConvJob {
   // The stream's last kernels compute constants or pack weights for this call. The convolution may begin before they
   // end; the input is complete even then.
   bool early = false;
+};
+
+// A job as planning knows it: without addresses.
+struct PlannedJob {
+  static constexpr std::size_t no_pool = static_cast<std::size_t>(-1);
+
+  std::int64_t images = 1;
+  Axes box{1, 1, 1};               // of the convolution's result
+  std::size_t begin = 0, end = 0;  // the program's steps that follow it, the pool included
+  std::size_t pool = no_pool;      // the pool among them
+  View to;                         // without data: aligned
+
+  // The steps before the pool, and after it.
+  std::size_t chain_end() const { return pool == no_pool ? end : pool; }
+  std::size_t behind() const { return pool == no_pool ? end : pool + 1; }
 };
 
 class Convolver {
@@ -54,9 +70,9 @@ class Convolver {
     double least = 1, per_pixel = 1;
   };
   virtual Blocks blocks(const Axes& box) const = 0;
-  // The predicted time of a launch for this box of `images` images.
-  virtual double seconds(std::int64_t images, const Axes& box, bool pools) const = 0;
-  virtual std::string explain(bool pools) const = 0;  // one line
+  // The predicted time of a job, without the bytes of the call's tensors.
+  virtual Prediction predict(const PlannedJob& job) const = 0;
+  virtual std::string explain(const PlannedJob& job) const = 0;  // one line: how the job runs
 
   // Packing starts from the kernel that the program convolves with: the asked one, or a changed one in `dtype`.
   virtual double packed_bytes() const = 0;

@@ -9,16 +9,28 @@
 
 namespace convt::core::cuda::schedule {
 
+namespace {
+
+std::string print(const Prediction& predicted) {
+  std::string line = "bound by " + std::string(Prediction::names[predicted.binds()]) + "; microseconds, which overlap:";
+  for (std::size_t i = 0; i < Prediction::parts; ++i)
+    line += formatted("{} {} {:.3g}", i == 0 ? "" : ",", Prediction::names[i], 1e6 * predicted.of[i]);
+  return line;
+}
+
+}  // namespace
+
 std::vector<std::string> Schedule::explain() const {
   std::vector<std::string> lines;
-  lines.push_back(convolver->explain(passes.front().pools()));
+  const PassPlan& first = passes.front();
+  lines.push_back(convolver->explain(planned_job(first, first.stages.front(), first.images)));
   if (copies_input) {
     std::string line = "input";
     for (const Step& step : program->prologue) line += " + " + print(step);
     line += " -> memory, in a pass of its own: ";
     line += program->prologue.empty() ? "a dense copy"
                                       : formatted("prologue rounded to {}", name_of(program->asked->dtype));
-    lines.push_back(formatted("{}, {:.3g} us", line, 1e6 * prologue_seconds(program->asked->input.batch)));
+    lines.push_back(formatted("{}, {:.3g} us", line, 1e6 * predict_prologue(program->asked->input.batch).seconds));
   }
   for (const PassPlan& p : passes) {
     std::string line = p.stages.front().convolves ? "convolution" : "stored values";
@@ -44,6 +56,7 @@ std::vector<std::string> Schedule::explain() const {
           formatted("slabs of {} images x {} pixels, {} per image", p.images, joined(p.tile, "x"), p.tiles()));
   }
   if (flight < program->asked->input.batch) lines.push_back(formatted("{} images at a time", flight));
+  lines.push_back(print(predicted));
   return lines;
 }
 

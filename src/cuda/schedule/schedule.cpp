@@ -287,10 +287,10 @@ void Schedule::cut_slabs(PassPlan& plan, const Setup& setup) {
       if (copies_input && plan.stages.front().convolves)
         images = std::min(images, static_cast<double>(setup.most_bytes) / input_bytes());
       choose_images(plan, std::max<std::int64_t>(static_cast<std::int64_t>(images), 1), setup);
-      if (!any || plan.seconds < least) {
+      if (!any || plan.predicted.seconds < least) {
         best = plan.tile;
         best_images = plan.images;
-        least = plan.seconds;
+        least = plan.predicted.seconds;
       }
     }
     if (last || (possible && each <= static_cast<double>(setup.slab_bytes))) break;
@@ -299,7 +299,7 @@ void Schedule::cut_slabs(PassPlan& plan, const Setup& setup) {
   plan.tile = best;
   plan.images = best_images;
   cut_levels(plan);
-  plan.seconds = pass_seconds(plan, setup.slab_bytes);
+  plan.predicted = predict_pass(plan, setup.slab_bytes);
 }
 
 // Chooses the images of a slab, at most `most`; all slabs but the last are equal. The fastest wins, or the smallest of
@@ -314,16 +314,16 @@ void Schedule::choose_images(PassPlan& plan, std::int64_t most, const Setup& set
     last = std::min(std::max(ceil_div(flight, std::max<std::int64_t>(stay, 1)), fewest) + beyond, flight);
   }
   std::int64_t best = 0;
-  double least = 0;
+  Prediction least;
   for (std::int64_t slabs = fewest; slabs <= last; slabs += 1 + slabs / fine) {
     plan.images = ceil_div(flight, slabs);
-    plan.seconds = pass_seconds(plan, setup.slab_bytes);
-    if (best != 0 && plan.seconds > least) continue;
+    plan.predicted = predict_pass(plan, setup.slab_bytes);
+    if (best != 0 && plan.predicted.seconds > least.seconds) continue;
     best = plan.images;
-    least = plan.seconds;
+    least = plan.predicted;
   }
   plan.images = best;
-  plan.seconds = least;
+  plan.predicted = least;
 }
 
 double Schedule::plan_store() {
@@ -377,20 +377,20 @@ void Schedule::choose_flight(double kept, const Setup& setup) {
     flight = static_cast<std::int64_t>(
         passes.size() == 1 ? batch : std::clamp(static_cast<double>(bytes) / std::max(each, 1.0), 1.0, most));
     if (flight == best_flight) break;
-    double sum = 0;
+    Prediction sum;
     for (PassPlan& plan : passes) {
       cut_slabs(plan, setup);
-      sum += plan.seconds;
+      sum += plan.predicted;
     }
     sum *= std::ceil(batch / static_cast<double>(flight));
-    if (best_flight != 0 && sum >= seconds) continue;
+    if (best_flight != 0 && sum.seconds >= predicted.seconds) continue;
     best = passes;
     best_flight = flight;
-    seconds = sum;
+    predicted = sum;
   }
   passes = std::move(best);
   flight = best_flight;
-  seconds += launch_seconds * (2 + static_cast<double>(program->steps.size()));
+  predicted += predict_preparation();
 }
 
 int Schedule::strip_pixels(const Stage& stage, std::int64_t channels) const {

@@ -60,7 +60,7 @@ struct PassPlan {
   std::array<std::vector<Levels>, 3> levels;  // by axis and tile
   std::int64_t images = 1;                    // of a slab
   convt_dtype stored = CONVT_F32;             // of the values that it reads from the store, or writes to it
-  double seconds = 0;                         // predicted, for the images that go through all passes together
+  Prediction predicted;                       // for the images that go through all passes together
 
   bool sums_slabs() const { return pass.sink != Pass::Sink::output && !pass.stores; }
   std::size_t tiles() const { return levels[0].size() * levels[1].size() * levels[2].size(); }
@@ -110,7 +110,7 @@ struct Schedule {
   std::int64_t strip_blocks = 0;  // of strips in global memory
 
   std::string rejection;  // why this cannot run
-  double seconds = 0;     // predicted
+  Prediction predicted;   // of a call that packs its kernel
   std::vector<std::string> explain() const;
 
   std::int64_t channels_behind(const PassPlan& pass, std::size_t level) const;
@@ -122,7 +122,9 @@ struct Schedule {
 
  private:
   double input_bytes() const;  // of the copy, of one image
-  double prologue_seconds(std::int64_t images) const;
+  Prediction predict_prologue(std::int64_t images) const;
+  Prediction predict_preparation() const;  // constants, and the packed kernel
+  PlannedJob planned_job(const PassPlan& pass, const Stage& stage, std::int64_t images) const;
   void plan_stages(PassPlan& pass) const;
   void cut_levels(PassPlan& pass) const;
   bool needs_whole(const Pass& pass, std::size_t axis) const;
@@ -133,7 +135,9 @@ struct Schedule {
     double memory = 0, store = 0, slab = 0, elements = 0;
   };
   Traffic traffic_of(const PassPlan& pass, const Stage& stage) const;
-  double pass_seconds(const PassPlan& pass, std::int64_t slab_bytes) const;
+  double operand_bytes(const PassPlan& pass, const Stage& stage) const;  // of one image: what its steps read
+  Prediction predict_stage(const PassPlan& pass, const Stage& stage, std::int64_t images, double store_rate) const;
+  Prediction predict_pass(const PassPlan& pass, std::int64_t slab_bytes) const;
   std::vector<std::int64_t> buffer_sizes(const PassPlan& pass) const;  // bytes of one image
   double buffer_bytes(const PassPlan& pass) const;
   double plan_store();  // returns the bytes of one image that are kept between passes

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <span>
 
 #include "base/division.hpp"
 #include "base/dtype.hpp"
 #include "base/error.hpp"
+#include "cuda/schedule/chain_cost.hpp"
 #include "cuda/simt/launchers.hpp"
 #include "plan/work.hpp"
 
@@ -32,8 +34,8 @@ class PlainConvolver : public Convolver {
   std::int64_t mixed_channels() const override { return program_->convolution.groups == 1 ? rows_of(block_) : 1; }
   std::optional<std::size_t> pools(std::size_t, std::size_t, std::size_t) const override { return std::nullopt; }
   Blocks blocks(const Axes& box) const override;
-  double seconds(std::int64_t images, const Axes& box, bool pools) const override;
-  std::string explain(bool) const override {
+  Prediction predict(const PlannedJob& job) const override;
+  std::string explain(const PlannedJob&) const override {
     const Descriptor& asked = *program_->asked;
     const bool tf32 = asked.precision == CONVT_FLOAT32_TF32 && asked.dtype == CONVT_F32;
     return formatted("computes in {}, blocks of {} channels x {} positions{}", doubles ? "f64" : "f32", rows_of(block_),
@@ -124,17 +126,25 @@ Convolver::Blocks PlainConvolver<T>::blocks(const Axes& box) const {
 // Within a factor of two on an H200: from the share of the lanes' rate that a block reaches, and from its time beside
 // the products.
 template <class T>
-double PlainConvolver<T>::seconds(std::int64_t images, const Axes& box, bool) const {
+Prediction PlainConvolver<T>::predict(const PlannedJob& job) const {
   constexpr double block_seconds = 17e-6;
   constexpr int blocks_at_once = 2;  // on a multiprocessor
   const double busy = (block_ == Shape::wide ? 0.5 : block_ == Shape::middle ? 0.35 : 0.1) * (doubles ? 0.6 : 1);
   const double products = count_work(*program_).needed * static_cast<double>(padded_rows_) / static_cast<double>(rows_);
   const double rate = busy * device_.multiprocessors * lanes(device_, doubles) * device_.clock;
-  const double pixels = static_cast<double>(images) * static_cast<double>(volume(box));
+  const double pixels = static_cast<double>(job.images) * static_cast<double>(volume(job.box));
   const std::int64_t all_pixels = program_->asked->input.batch * volume(program_->conv.space);
   const double share = pixels / static_cast<double>(std::max<std::int64_t>(all_pixels, 1));
   const double all = pixels / columns_of(block_, doubles) * bands();
-  return share * products / rate + all * block_seconds / (blocks_at_once * device_.multiprocessors);
+  Prediction p;
+  p.add(Prediction::products, share * products / rate);
+  p.add(Prediction::stores, all * block_seconds / (blocks_at_once * device_.multiprocessors));
+  // A block's own time has the strip without steps.
+  const double clocks =
+      strip_clocks(std::span(program_->steps).subspan(job.begin, job.end - job.begin)) - strip_clocks({});
+  p.add(Prediction::chain, pixels * static_cast<double>(program_->convolution.out_channels) * clocks /
+                               (device_.multiprocessors * device_.clock));
+  return p;
 }
 
 template <class T>

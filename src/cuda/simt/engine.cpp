@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/simt/engine.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "cuda/schedule/candidate.hpp"
 #include "cuda/simt/convolver.hpp"
 
@@ -18,10 +21,11 @@ class GenericEngine final : public Engine {
     if (none.rejection.empty()) none.rejection = reaches_too_far(request.program->convolution);
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
-    const auto convolver = cuda::simt::make_convolver(request.program, device);
     std::vector<Candidate> all;
-    for (const Between between : cuda::schedule::ways_between(*request.program))
-      all.push_back(cuda::schedule::candidate_of(none.name, {request.program, convolver, device, between, 0}, request));
+    for (const auto& variant : cuda::schedule::variants_of(request))
+      std::ranges::move(cuda::schedule::candidates_of(
+                            none.name, variant, cuda::simt::make_convolver(variant.program, device), device, request),
+                        std::back_inserter(all));
     return all;
   }
 };

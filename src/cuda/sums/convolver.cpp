@@ -65,11 +65,15 @@ class SumsConvolver : public Convolver {
   std::int64_t mixed_channels() const override { return 0; }
   std::optional<std::size_t> pools(std::size_t, std::size_t, std::size_t) const override { return std::nullopt; }
   Blocks blocks(const Axes&) const override { return {1, 0}; }
-  double seconds(std::int64_t images, const Axes&, bool) const override {
-    constexpr double launch_seconds = 3e-6;
-    return launch_seconds + input_seconds(images) + product_seconds(images);
+  Prediction predict(const PlannedJob& job) const override {
+    constexpr double launch_seconds = 3e-6;  // sums and products are two launches
+    Prediction p;
+    p.add(Prediction::launches, launch_seconds);
+    p.add(Prediction::memory, input_seconds(job.images));
+    p.add(Prediction::products, product_seconds(job.images));
+    return p;
   }
-  std::string explain(bool) const override {
+  std::string explain(const PlannedJob&) const override {
     return explain_sums(taps_, axis_[0].segments * axis_[1].segments * axis_[2].segments);
   }
   double packed_bytes() const override {

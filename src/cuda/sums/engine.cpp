@@ -23,7 +23,7 @@ class SumsEngine final : public Engine {
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
     const auto convolver = cuda::sums::make_convolver(sum.program, sum.factor, device);
-    return {cuda::schedule::candidate_of(none.name, {sum.program, convolver, device, Between::store, 0}, request)};
+    return cuda::schedule::candidates_of(none.name, {sum.program}, convolver, device, request);
   }
 };
 

@@ -42,10 +42,8 @@ class TiledConvolver : public HopperConvolver {
   }
   std::optional<std::size_t> pools(std::size_t begin, std::size_t pool, std::size_t end) const override;
   Blocks blocks(const Axes&) const override { return {1.0 * g_.bands, 1.0 * g_.bands}; }
-  double seconds(std::int64_t images, const Axes& box, bool pools) const override {
-    return seconds_of(g_, pools ? choice_.folded : choice_.preferred, images, box, device_);
-  }
-  std::string explain(bool pools) const override;
+  Prediction predict(const PlannedJob& job) const override;
+  std::string explain(const PlannedJob& job) const override;
   double packed_bytes() const override {
     const bool both = choice_.preferred.config.slides() && !only_slides_;
     return (static_cast<double>(header()) + weight_bytes()) * (both ? 2 : 1) + scales_bytes();
@@ -55,11 +53,18 @@ class TiledConvolver : public HopperConvolver {
     return register_steps(begin, end) == end - begin || program_steps(begin, end);
   }
   std::string why_not(std::size_t begin, std::size_t end) const override;
-  bool runs_in_registers(const ConvJob& job) const override;
+  bool runs_in_registers(const ConvJob& job) const override {
+    return sm90::runs_in_registers(demand_of(job, g_), *program_, choice_);
+  }
+  bool runs_in_registers(const PlannedJob& job) const override {
+    return sm90::runs_in_registers(demand_of(job, *program_, g_), *program_, choice_);
+  }
   int launches() const override { return g_.windows.count(); }
   void convolve(const ConvJob& job, int launch, FallbackLink& link) const override;
   std::int64_t most_work_tiles() const override;
-  Flags packed_flags(const ConvJob& job) const override { return packed_flags(packed_of(job, tile_for(job))); }
+  Flags packed_flags(const ConvJob& job) const override {
+    return packed_flags(packed_of(job, tile_for(demand_of(job, g_), *program_, choice_)));
+  }
 
  private:
   static std::size_t rounded(std::size_t bytes) { return (bytes + packed_header - 1) / packed_header * packed_header; }
@@ -81,10 +86,6 @@ class TiledConvolver : public HopperConvolver {
     return job.packed + (tile.config.slides() ? joined_at() : 0);
   }
   Flags packed_flags(const std::byte* packed) const { return {packed, flag_loads(g_.bands * g_.chunks * pieces())}; }
-  bool are_short(const ConvJob& job) const;
-  bool runs_program(const ConvJob& job) const;
-  bool must_be_plain(const ConvJob& job, const RegisterProgram* program) const;
-  const Tile& tile_for(const ConvJob& job) const;
   void pack_as(const Tile& tile, PackParams p, std::byte* packed, cudaStream_t stream, bool early) const;
   bool folds(const Step& step) const;
   std::size_t register_steps(std::size_t begin,
@@ -122,13 +123,26 @@ class TiledConvolver : public HopperConvolver {
   bool only_slides_ = false;  // all launches use weights with joined taps
 };
 
-std::string TiledConvolver::explain(bool pools) const {
-  const Tile& t = pools ? choice_.folded : choice_.preferred;
+Prediction TiledConvolver::predict(const PlannedJob& job) const {
+  const Demand demand = demand_of(job, *program_, g_);
+  const Tile& tile = tile_for(demand, *program_, choice_);
+  Geometry g = g_;
+  g.chain_clocks = chain_clocks_of(std::span(program_->steps).subspan(job.begin, job.chain_end() - job.begin),
+                                   tile.config.in_strip() ? ChainPlace::strip : demand.place);
+  return predict_tile(g, tile, job.images, job.box, device_);
+}
+
+std::string TiledConvolver::explain(const PlannedJob& job) const {
+  const Demand demand = demand_of(job, *program_, g_);
+  const Tile& t = tile_for(demand, *program_, choice_);
   return formatted(
-      "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}",
+      "tensor cores in {}, {} output channels at a time; tiles {} positions, halo {} KiB x {}{}, weights {} KiB x {}{}",
       launchers_of(g_.format, g_.element).about, g_.columns, t.print(), t.halo_stage_bytes >> 10, t.halo_stages,
       t.resident || volume(program_->convolution.stride) == 1 ? "" : " (again for each phase)",
-      t.weight_stage_tiles * g_.columns * t.config.joined() * g_.row_bytes >> 10, t.weight_stages);
+      t.weight_stage_tiles * g_.columns * t.config.joined() * g_.row_bytes >> 10, t.weight_stages,
+      t.config.in_strip()                   ? "; the chain runs in strips"
+      : demand.place == ChainPlace::program ? "; the chain is a register program"
+                                            : "");
 }
 
 // Whether a step is a pool whose windows are the phases of a position.
@@ -303,43 +317,6 @@ void TiledConvolver::set_tile(const Tile& tile, ConvParams& p) const {
   p.all_weights = tile.all_weights;
 }
 
-bool TiledConvolver::runs_in_registers(const ConvJob& job) const {
-  return has_near_results(job.to.step, job.pool == nullptr ? program_->convolution.stride : Axes{1, 1, 1}) &&
-         (are_short(job) || runs_program(job));
-}
-// Whether the chain is a register program, and its tile's kernels run it.
-bool TiledConvolver::runs_program(const ConvJob& job) const {
-  RegisterProgram program;
-  if (job.pool != nullptr || !make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, program)) return false;
-  const Tile& tile = must_be_plain(job, &program) ? choice_.plain : choice_.preferred;
-  return tile.rejection.empty() && !(has_mixing_steps(program) && tile.config.swaps());
-}
-// Whether the job's chains are register epilogues.
-bool TiledConvolver::are_short(const ConvJob& job) const {
-  RegisterEpilogue before, after;
-  return match_epilogue(job.chain, g_.out_channels, before) && match_epilogue(job.behind, g_.out_channels, after);
-}
-
-const Tile& TiledConvolver::tile_for(const ConvJob& job) const {
-  if (job.pool != nullptr) return choice_.folded;
-  if (!runs_in_registers(job)) return choice_.strip;
-  RegisterProgram program;
-  const bool programmed = !are_short(job) && make_program(job.chain, job.to, g_.out_channels, g_.bands == 1, program);
-  return must_be_plain(job, programmed ? &program : nullptr) ? choice_.plain : choice_.preferred;
-}
-// Whether the preferred tile cannot store these results. program: null if the chain is a register epilogue.
-bool TiledConvolver::must_be_plain(const ConvJob& job, const RegisterProgram* program) const {
-  const convt_dtype dtype = program_->asked->dtype;
-  const auto width = static_cast<int>(job.slab.box.size[2]);
-  const Config& config = choice_.preferred.config;
-  const bool reduces = program != nullptr && program->channels != g_.out_channels;
-  return (config.stores(StoreTraits::lines) && (job.to.dtype != dtype || job.to.step.w != 1)) ||
-         (config.swaps() && !has_near_ends(job.to.step, choice_.preferred.size)) ||
-         (config.duplicates() && (g_.out_channels % 8 != 0 || !are_groups(4, job.to, width))) ||
-         (program != nullptr && !has_kernel(config, g_.columns, g_.format, g_.element, true)) ||
-         (reduces && !config.stores(StoreTraits::any_results));
-}
-
 void TiledConvolver::prepare_epilogue(const ConvJob& job, const Tile& tile, bool programmed, ConvParams& p) const {
   const float* const undo = scales_filters() && !g_.splits()
                                 ? reinterpret_cast<const float*>(job.packed + scales_at()) + g_.out_channels
@@ -371,9 +348,10 @@ void TiledConvolver::convolve(const ConvJob& whole, int launch, FallbackLink& li
           (window.first[0] * job.to.step.d + window.first[1] * job.to.step.h + window.first[2] * job.to.step.w);
   ConvParams p;
   const convt_dtype dtype = program_->asked->dtype;
-  const Tile& tile = tile_for(job);
+  const Demand demand = demand_of(job, g_);
+  const Tile& tile = tile_for(demand, *program_, choice_);
   assert(!tile.config.in_strip() || !only_slides_);
-  const bool programmed = !tile.config.in_strip() && !are_short(job);
+  const bool programmed = !tile.config.in_strip() && demand.place == ChainPlace::program;
   prepare_epilogue(job, tile, programmed, p);
   const std::array<int, 3> leads = set_axes(job, tile, window, p);
   set_tile(tile, p);

@@ -4,17 +4,10 @@
 #include <array>
 
 #include "cuda/schedule/convolver.hpp"
+#include "cuda/sm90/host/choice.hpp"
 #include "cuda/sm90/host/outputs.hpp"
-#include "cuda/sm90/host/tiles.hpp"
 
 namespace convt::core::cuda::sm90 {
-
-// The tiles of a plan. preferred: for chains that run in registers. plain: for results that the preferred tile cannot
-// store, because of their dtype, layout or distances. folded: for folded pools. strip: for all other chains.
-struct Choice {
-  Geometry geometry;
-  Tile preferred, plain, folded, strip;
-};
 
 // What the first kernel (with a range guard) leaves for the fallback kernel (scheduler/fallback.cuh).
 struct FallbackLink {
@@ -29,6 +22,7 @@ class HopperConvolver : public Convolver {
   // Whether all of a chain runs in registers: of steps [begin, end), or of a job.
   virtual bool steps_run_in_registers(std::size_t begin, std::size_t end) const = 0;
   virtual bool runs_in_registers(const ConvJob& job) const = 0;
+  virtual bool runs_in_registers(const PlannedJob& job) const = 0;
   // The launches of a job, and one of them. Each has a window of phases (host/phase_window.hpp).
   virtual int launches() const = 0;
   virtual void convolve(const ConvJob& job, int launch, FallbackLink& link) const = 0;

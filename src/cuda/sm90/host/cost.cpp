@@ -73,8 +73,8 @@ double piece_clocks(const Geometry& g, const Tile& tile, double outputs, double 
   return outputs / run * (ends + run * g.element / run_rate);
 }
 
-double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
-                    const DeviceProperties& device) {
+Prediction predict_halo_tile(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
+                             const DeviceProperties& device) {
   double work_tiles = static_cast<double>(images) * g.bands, positions = 1, phases = 1, partials = 1;
   for (std::size_t a = 0; a < 3; ++a) {
     const auto stride = g.taps[a].stride;
@@ -121,7 +121,13 @@ double tile_seconds(const Geometry& g, const Tile& tile, std::int64_t images, co
   };
   // Runs begin in the middle of 128-byte lines, other tiles at their beginning.
   const double lines = tile.run && !g.ragged ? 1.03 : 1;
-  return lines * std::ceil(work_tiles * partials / device.multiprocessors) / partials * work() / device.clock;
+  Prediction p;
+  p.seconds = work();
+  p.of[Prediction::products] = products;
+  p.of[Prediction::chain] = chain;
+  p.of[Prediction::loads] = std::max(halo, weights);
+  p.of[Prediction::stores] = std::max(results - chain, stores) + writers;
+  return lines * std::ceil(work_tiles * partials / device.multiprocessors) / partials / device.clock * p;
 }
 
 // Loading one plane. Threads load 8 channels of a few rows while they store others (loader/planes.cuh).
@@ -133,12 +139,12 @@ double plane_clocks(const Geometry& g, const Tile& tile) {
   return std::max(std::ceil(groups) * load_latency / 2, sector_clocks(g, tile.halo_rows, tile.halo[2]));
 }
 
-double sliding_seconds(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
-                       const DeviceProperties& device) {
+Prediction predict_sliding(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
+                           const DeviceProperties& device) {
   const double taps = g.tap_count() / joined_taps, positions = tile.size[1] * tile.size[2];
   const double products = taps * steps_of(g) * sliding_rows / m_tile_rows * instruction_clocks(joined_taps * g.columns);
-  const double plane = std::max(products, plane_clocks(g, tile)) + positions * g.columns * g.chain_clocks +
-                       positions * g.columns / result_rate / roles_of(tile.config).consumers;
+  const double loads = plane_clocks(g, tile), chain = positions * g.columns * g.chain_clocks;
+  const double results = positions * g.columns / result_rate / roles_of(tile.config).consumers;
   const auto planes = static_cast<double>(box[tile.order[0]]);
   double columns = static_cast<double>(images);
   for (const std::size_t a : {1U, 2U}) columns *= static_cast<double>(ceil_div(box[tile.order[a]], tile.size[a]));
@@ -146,15 +152,22 @@ double sliding_seconds(const Geometry& g, const Tile& tile, std::int64_t images,
   const double each = std::ceil(columns * planes / device.multiprocessors);
   const double rounds = std::floor(columns / device.multiprocessors);
   const double begins = rounds + (columns > rounds * device.multiprocessors ? 2 : 0);
-  return (each + begins * (joined_taps - 1)) * plane / device.clock;
+  Prediction plane;
+  plane.seconds = std::max(products, loads) + chain + results;
+  plane.of[Prediction::products] = products;
+  plane.of[Prediction::chain] = chain;
+  plane.of[Prediction::loads] = loads;
+  plane.of[Prediction::stores] = results;
+  return (each + begins * (joined_taps - 1)) / device.clock * plane;
 }
 
 }  // namespace
 
-double seconds_of(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
-                  const DeviceProperties& device) {
-  const double more_launches = launch_seconds * (g.windows.count() - 1);
-  return more_launches + (tile.config.slides() ? sliding_seconds : tile_seconds)(g, tile, images, box, device);
+Prediction predict_tile(const Geometry& g, const Tile& tile, std::int64_t images, const Axes& box,
+                        const DeviceProperties& device) {
+  Prediction p = (tile.config.slides() ? predict_sliding : predict_halo_tile)(g, tile, images, box, device);
+  p.add(Prediction::launches, launch_seconds * (g.windows.count() - 1));
+  return p;
 }
 
 }  // namespace convt::core::cuda::sm90

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the cost model that the choice of columns and rows needs; seconds_of() is in tiles.hpp.
+// The parts of the cost model that the choice of columns and rows needs; predict_tile() is in tiles.hpp.
 #pragma once
 
 #include "cuda/sm90/host/tiles.hpp"

@@ -14,6 +14,7 @@ namespace convt::core {
 namespace {
 
 using namespace cuda::sm90;
+using cuda::schedule::Variant;
 
 constexpr std::size_t most_candidates = 6;  // tiles with the least predicted cost
 // The fewest input channels for f16. With fewer, products are not the bottleneck.
@@ -102,57 +103,64 @@ class Sm90Engine final : public Engine {
  public:
   std::string_view name() const override { return "cuda-sm90"; }
 
-  std::vector<Candidate> candidates(const Request& asked) const override {
-    Request request = asked;
-    const bool keeps_kernel = asked.program->asked->dtype != CONVT_F32 && asked.program->kernel_change.any();
-    if (keeps_kernel) request.program = std::make_shared<const Program>(rewrite(
-          asked.program->asked, {true, true, "a changed kernel would be float32"}));
+  std::vector<Candidate> candidates(const Request& request) const override {
     Candidate none;
     none.name = name();
     none.rejection = cuda::schedule::why_unusable(request.location);
-    if (none.rejection.empty()) none.rejection = reaches_too_far(request.program->convolution);
     if (!none.rejection.empty()) return {none};
     const cuda::DeviceProperties device = cuda::properties(request.location.index);
     if (device.major != 9 || device.minor != 0) {
       none.rejection = formatted("needs compute capability 9.0, this is {}.{}", device.major, device.minor);
       return {none};
     }
+    std::vector<Candidate> all;
+    for (const Variant& variant : cuda::schedule::variants_of(request))
+      std::ranges::move(candidates_of(variant, request, device), std::back_inserter(all));
+    return all;
+  }
+
+ private:
+  std::vector<Candidate> candidates_of(const Variant& variant, const Request& request,
+                                       const cuda::DeviceProperties& device) const {
+    const std::shared_ptr<const Program>& program = variant.program;
+    Candidate none;
+    none.name = name();
+    if (variant.keeps_kernel) none.name += " asked-kernel";
     Geometry geometry;
-    none.rejection = describe(*request.program, geometry);
+    none.rejection = reaches_too_far(program->convolution);
+    if (none.rejection.empty()) none.rejection = describe(*program, geometry);
     if (none.rejection.empty() && geometry.splits() && request.plain_ieee)
       none.rejection = "float32 is asked for by plain multiply-adds";
     if (!none.rejection.empty()) return {none};
-    const Tiling tiling = best_tiling(request.program, geometry, device);
+    const Tiling tiling = best_tiling(program, geometry, device);
     none.rejection = tiling.rejection;
     if (!none.rejection.empty()) return {none};
     std::vector<Candidate> all;
     // Tiles with f16, which must have the same columns.
     if (geometry.element == 4 && (geometry.splits() || !request.native_tf32) &&
         can_use_f16(tiling.choice.geometry.columns) && geometry.in_channels >= few_channels) {
-      Tiling first = best_tiling(request.program, with_f16(geometry), device);
+      Tiling first = best_tiling(program, with_f16(geometry), device);
       const auto make = [&](const Choice& choice) {
-        return make_guarded_convolver(request.program, make_convolver(request.program, device, choice),
-                                      make_convolver(request.program, device, tiling.choice), device);
+        return make_guarded_convolver(program, make_convolver(program, device, choice),
+                                      make_convolver(program, device, tiling.choice), device);
       };
       if (first.rejection.empty() && first.choice.geometry.columns == tiling.choice.geometry.columns) {
-        first.folds = folds_first(*request.program, *make(first.choice));  // both kernels fold, or neither does
-        all = from_tiles(request, device, first, make);
+        first.folds = folds_first(*program, *make(first.choice));  // both kernels fold, or neither does
+        all = from_tiles(variant, request, device, first, make);
       }
     }
-    std::ranges::move(from_tiles(request, device, tiling,
+    std::ranges::move(from_tiles(variant, request, device, tiling,
                                  [&](const Choice& choice) -> std::shared_ptr<const cuda::Convolver> {
-                                   return make_convolver(request.program, device, choice);
+                                   return make_convolver(program, device, choice);
                                  }),
                       std::back_inserter(all));
-    for (Candidate& candidate : all)
-      if (keeps_kernel) candidate.program = request.program;
     return all;
   }
 
- private:
   // make_one(choice) makes a convolver.
   template <class Make>
-  std::vector<Candidate> from_tiles(const Request& request, const cuda::DeviceProperties& device, const Tiling& tiling,
+  std::vector<Candidate> from_tiles(const Variant& variant, const Request& request,
+                                    const cuda::DeviceProperties& device, const Tiling& tiling,
                                     const Make& make_one) const {
     const std::string_view wanted = environment().tile;
     Choice choice = tiling.choice;
@@ -171,9 +179,8 @@ class Sm90Engine final : public Engine {
       if (wanted.empty() && all.size() >= most_candidates) break;
       choice.*(tiling.folds ? &Choice::folded : &Choice::preferred) = tile;
       const auto convolver = make_one(choice);
-      for (const Between between : cuda::schedule::ways_between(*request.program))
-        all.push_back(
-            cuda::schedule::candidate_of(none.name, {request.program, convolver, device, between, 0}, request));
+      std::ranges::move(cuda::schedule::candidates_of(none.name, variant, convolver, device, request),
+                        std::back_inserter(all));
       if (choice.geometry.guarded() && !all.back().rejection.empty())
         break;  // rejected for its chain, whatever the tile
     }

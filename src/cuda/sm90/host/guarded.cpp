@@ -7,10 +7,10 @@
 namespace convt::core::cuda::sm90 {
 namespace {
 
-// fallback_seconds: a fallback kernel that finds nothing to do. pack_rate: bytes per second of packing for it. saved:
-// f16 takes this part of the predicted time. With these, f16 was faster in 44 of 48 cases over 60 us, by up to 66 %,
-// and slower in four, by 1 to 5 % (docs/hopper-notes.md).
-constexpr double fallback_seconds = 4e-6, pack_rate = 4e12, saved = 0.9;
+// fallback_seconds: a fallback kernel that finds nothing to do. saved: f16 takes this part of the predicted time. With
+// these, f16 was faster in 44 of 48 cases over 60 us, by up to 66 %, and slower in four, by 1 to 5 %
+// (docs/hopper-notes.md).
+constexpr double fallback_seconds = 4e-6, saved = 0.9;
 
 class GuardedConvolver : public Convolver {
  public:
@@ -27,14 +27,19 @@ class GuardedConvolver : public Convolver {
     return first_->keeps_values(begin, end) && second_->keeps_values(begin, end);
   }
   Blocks blocks(const Axes& box) const override { return first_->blocks(box); }
-  double seconds(std::int64_t images, const Axes& box, bool pools) const override {
-    return saved * first_->seconds(images, box, pools) + fallback_seconds + second_->packed_bytes() / pack_rate;
+  Prediction predict(const PlannedJob& job) const override {
+    if (!first_->runs_in_registers(job)) return second_->predict(job);
+    Prediction p = saved * first_->predict(job);
+    p.add(Prediction::launches, fallback_seconds);
+    return p;
   }
   std::string why_not(std::size_t begin, std::size_t end) const override {
     if (!first_->steps_run_in_registers(begin, end)) return "its chain runs in strips, which multiply without f16";
     return second_->why_not(begin, end);
   }
-  std::string explain(bool pools) const override { return first_->explain(pools); }
+  std::string explain(const PlannedJob& job) const override {
+    return (first_->runs_in_registers(job) ? first_ : second_)->explain(job);
+  }
 
   double packed_bytes() const override { return second_at() + second_->packed_bytes(); }
   void pack(const void* kernel, convt_dtype dtype, void* packed, cudaStream_t stream, bool early) const override {

@@ -8,7 +8,9 @@
 #include <cstring>
 
 #include "base/dtype.hpp"
+#include "cuda/schedule/chain_cost.hpp"
 #include "cuda/sm90/config/params.hpp"
+#include "cuda/sm90/host/outputs.hpp"
 #include "cuda/sm90/host/register_epilogue.hpp"
 #include "plan/algebra.hpp"
 #include "plan/passes.hpp"
@@ -119,9 +121,6 @@ bool set_passes(RegisterProgram& program) {
 
 bool goes_by_channel(const Strides& step) {
   return step.n == 0 && step.c == 1 && step.d == 0 && step.h == 0 && step.w == 0;
-}
-bool are_equal(const Strides& a, const Strides& b) {
-  return a.n == b.n && a.c == b.c && a.d == b.d && a.h == b.h && a.w == b.w;
 }
 
 // steps_of_mixing: most steps of a norm or reduction. steps_inserted: steps before all others, which keep the
@@ -381,29 +380,14 @@ std::span<const Step> chain_of(const Program& program, const Pass& pass, bool to
   return all.first(static_cast<std::size_t>(std::ranges::find_if(all, ends) - all.begin()));
 }
 
-namespace {
-
-bool is_kept(Role role) { return role == Role::conv || role == Role::kept || role == Role::keep; }
-// Instructions per value, roughly. Affine: a multiply-add and its operands. Op: mostly an exponential and a quotient.
-// Tensor: an address and a load. Mixing: the passes of a norm.
-double instructions_of(std::span<const Step> steps) {
-  double all = 0;
-  for (const Step& step : steps) {
-    const Role role = role_of(step);
-    const bool line = std::holds_alternative<Affine>(step.what);
-    all += line ? 3 : role == Role::one_value ? 14 : role == Role::tensor ? 12 : is_kept(role) ? 3 : 24;
-  }
-  return all;
+ChainPlace place_of(std::span<const Step> steps, bool together) {
+  if (are_short(steps)) return ChainPlace::epilogue;
+  return has_program(steps, together) ? ChainPlace::program : ChainPlace::strip;
 }
 
-}  // namespace
-
-// In registers a multiprocessor runs 128 instructions per clock, and half of them belong to the chain. In a strip, a
-// step takes a clock or two for each element.
-double chain_clocks_of(std::span<const Step> steps, bool together) {
-  if (are_short(steps)) return 0;
-  if (has_program(steps, together)) return instructions_of(steps) / 64;
-  return 2 + 1.5 * static_cast<double>(steps.size());
+double chain_clocks_of(std::span<const Step> steps, ChainPlace place) {
+  if (place == ChainPlace::epilogue) return 0;
+  return place == ChainPlace::program ? value_clocks(steps) : strip_clocks(steps);
 }
 
 }  // namespace convt::core::cuda::sm90

@@ -26,9 +26,15 @@ bool has_mixing_steps(const RegisterProgram& program);
 // filters have common_scale.
 void undo_scales(bool by_channel, RegisterProgram& program);
 
-// chain_of(): the steps after a convolution, up to a pool, or to a kept value that does not stay in registers.
-// chain_clocks_of(): their cost for each value, in clocks of a multiprocessor; 0 for register epilogues.
+// The steps after a convolution, up to a pool, or to a kept value that does not stay in registers. together: as above.
 std::span<const Step> chain_of(const Program& program, const Pass& pass, bool together);
-double chain_clocks_of(std::span<const Step> steps, bool together);
+
+// Where a chain runs: as a register epilogue, as a register program, or in a strip.
+enum class ChainPlace { epilogue, program, strip };
+// The place that the steps allow, if their results can be stored from it. together: as above.
+ChainPlace place_of(std::span<const Step> steps, bool together);
+// The cost of a chain, in clocks of a multiprocessor for each value. That of a register epilogue is a part of its
+// stores'.
+double chain_clocks_of(std::span<const Step> steps, ChainPlace place);
 
 }  // namespace convt::core::cuda::sm90

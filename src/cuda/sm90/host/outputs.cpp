@@ -6,6 +6,10 @@
 
 namespace convt::core::cuda::sm90 {
 
+bool are_equal(const Strides& a, const Strides& b) {
+  return a.n == b.n && a.c == b.c && a.d == b.d && a.h == b.h && a.w == b.w;
+}
+
 bool has_near_results(const Strides& to, const Axes& phases) {
   // The next group of positions is one position away along d or h, or 8 along w.
   const std::int64_t steps[] = {to.c, to.d * phases[0], to.h * phases[1], to.w * phases[2] * 8};

@@ -8,6 +8,7 @@
 
 namespace convt::core::cuda::sm90 {
 
+bool are_equal(const Strides& a, const Strides& b);
 // Whether direct stores can count their steps in 32 bits. phases: of the output, along each axis.
 bool has_near_results(const Strides& to, const Axes& phases);
 // Whether writers can count from a tile's first output to its last in 32 bits.

@@ -85,7 +85,7 @@ Tile with_buffers(const Geometry& g, Tile tile, const DeviceProperties& device) 
   Tile single = tile;
   for (const auto& [halo_tiles, to] : {std::pair{2, &tile}, std::pair{1, &single}}) {
     size_buffers(g, halo_tiles, *to);
-    if (to->rejection.empty()) to->seconds = seconds_of(g, *to, g.batch, g.output, device);
+    if (to->rejection.empty()) to->seconds = predict_tile(g, *to, g.batch, g.output, device).seconds;
   }
   return !single.rejection.empty() || (tile.rejection.empty() && tile.seconds <= single.seconds) ? tile : single;
 }
@@ -154,7 +154,7 @@ Tile sliding_tile(const Geometry& g, Tile tile, const DeviceProperties& device) 
   tile.weight_stage_tiles = taps * g.chunks;
   tile.shared =
       fixed_bytes(g, tile.config) + tile.halo_stages * tile.halo_stage_bytes + tile.weight_stage_tiles * weights;
-  tile.seconds = seconds_of(g, tile, g.batch, g.output, device);
+  tile.seconds = predict_tile(g, tile, g.batch, g.output, device).seconds;
   return tile;
 }
 
@@ -328,7 +328,8 @@ std::string describe(const Program& program, Geometry& g) {
   g.out_channels = static_cast<int>(c.out_channels);
   choose_rows(g);
   set_columns(g, mixes(program) && !g.splits());
-  g.chain_clocks = chain_clocks_of(chain_of(program, pass, g.bands == 1), g.bands == 1);
+  const std::span<const Step> chain = chain_of(program, pass, g.bands == 1);
+  g.chain_clocks = chain_clocks_of(chain, place_of(chain, g.bands == 1));
   g.fours = c.out_channels % 8 == 0 && g.output[2] % 4 == 0 && asked.output_layout == CONVT_CHANNELS_FIRST;
   const bool direct = passes.size() == 1 && asked.output.space == g.output && (g.bands == 1 || !mixes(program));
   g.ragged = direct && asked.output_layout == CONVT_CHANNELS_FIRST && g.output[2] * g.element % sector_bytes != 0;

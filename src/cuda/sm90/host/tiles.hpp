@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/common/device.hpp"
+#include "cuda/schedule/prediction.hpp"
 #include "cuda/sm90/config/config.hpp"
 #include "cuda/sm90/host/phase_window.hpp"
 #include "plan/program.hpp"
@@ -84,7 +85,7 @@ bool suits(const Geometry& geometry, const Config& config);
 std::vector<Tile> tiles_of(const Geometry& geometry, const Config& config, const DeviceProperties& device);
 
 // The predicted time for this box of `images` images: of all launches, if phases are divided into windows.
-double seconds_of(const Geometry& geometry, const Tile& tile, std::int64_t images, const Axes& box,
-                  const DeviceProperties& device);
+Prediction predict_tile(const Geometry& geometry, const Tile& tile, std::int64_t images, const Axes& box,
+                        const DeviceProperties& device);
 
 }  // namespace convt::core::cuda::sm90
