@@ -39,7 +39,7 @@ CHAIN = "bias | leaky_relu(0.01) | avg_pool(2) | mul(channel)"
 
 
 @model((2, 6, 4, 4, 4), CHAIN, autocast=(CHAIN,))
-class Averaged(Up):
+class AveragedInFloat(Up):
     """avg_pool3d is on the CPU's float32 list."""
 
     dims = 3
