@@ -107,8 +107,9 @@ class Sm90Engine final : public Engine {
   std::vector<Candidate> candidates(const Request& asked) const override {
     Request request = asked;
     const bool keeps_kernel = asked.program->asked->dtype != CONVT_F32 && asked.program->kernel_change.any();
-    if (keeps_kernel) request.program = std::make_shared<const Program>(rewrite(
-          asked.program->asked, {true, true, "a changed kernel would be float32"}));
+    if (keeps_kernel)
+      request.program = std::make_shared<const Program>(
+          rewrite(asked.program->asked, {true, true, "a changed kernel would be float32"}));
     Candidate none;
     none.name = name();
     none.rejection = cuda::schedule::why_unusable(request.location);
