@@ -55,34 +55,37 @@ std::string in_mode(std::string text, const std::string& mode) {
 // ranges, prologues; shifts before sums, reductions over channels before and after; steps that use kept values.
 const std::vector<std::string>& shapes() {
   static const std::vector<std::string> all{
-      "conv_transpose1d batch=5 channels=3->5 input=7 kernel=3 | global_avg_pool",
+      "conv_transpose1d batch=5 channels=3->65 input=7 kernel=3 | global_avg_pool",
       "conv_transpose1d batch=2 channels=8->4 input=2500 kernel=16 stride=8 padding=4 | bias | global_avg_pool",
       "conv_transpose1d channels=3->4 input=70001 kernel=3 | mean(axes=w)",
       "conv_transpose1d batch=3 channels=4->6 input=100 kernel=40 stride=4 padding=3 dilation=3 | sum(axes=w)",
       "conv_transpose2d batch=2 channels=8->8 input=8x16 kernel=3 stride=2 padding=1 output_padding=1 | bias | "
       "global_avg_pool | relu",
-      "conv_transpose2d batch=9 channels=6->4 input=9x13 kernel=3x5 padding=1x2 groups=2 | batch_norm(affine) | "
+      "conv_transpose2d batch=9 channels=6->60 input=9x13 kernel=3x5 padding=1x2 groups=2 | batch_norm(affine) | "
       "mean(axes=hw) | softmax",
       "conv_transpose2d channels=33->40 input=5x6 kernel=4 stride=3 padding=3 dilation=2x1 | global_avg_pool | bias | "
       "sigmoid",
-      "conv_transpose2d channels=3->4 input=3x3 kernel=3 padding=1x2 dilation=1x2 output_padding=0x1 | sum(axes=hw) | "
+      "conv_transpose2d channels=3->100 input=3x3 kernel=3 padding=1x2 dilation=1x2 output_padding=0x1 | sum(axes=hw) "
+      "| "
       "mul(0.5)",
       "conv_transpose2d channels=2->3 input=3x2100 kernel=3 stride=1x2 | global_avg_pool | add(tensor)",
       "conv_transpose2d channels=2->3 input=300x310 kernel=3 stride=2 padding=1 | mul(2) | global_avg_pool",
       "conv_transpose2d batch=2 channels=5->7 input=33x129 kernel=3 stride=2 padding=1 | bias | sum(axes=hw) | mul(2)",
-      "conv_transpose2d batch=2 channels=12->6 input=9x10 kernel=2 stride=2 groups=3 | bias | sum(axes=chw)",
+      "conv_transpose2d batch=2 channels=12->6 input=19x20 kernel=5 stride=2 groups=3 | bias | sum(axes=chw)",
       "conv_transpose2d batch=2 channels=4->6 input=9x10 kernel=3 stride=2 | mul(channel) | mean | global_avg_pool",
-      "conv_transpose2d batch=2 channels=4->6 input=9x10 kernel=4 stride=2 | avg_pool(2) | global_avg_pool | mean",
-      "conv_transpose2d batch=2 channels=4->6 input=9x10 kernel=2 stride=2 | global_avg_pool | keep(a) | sigmoid | mul(a)",
-      "conv_transpose2d batch=2 channels=4->6 input=9x10 kernel=3 | bias | global_avg_pool | layer_norm(channels) | gelu",
+      "conv_transpose2d batch=2 channels=4->6 input=9x20 kernel=8 stride=2 | avg_pool(2) | global_avg_pool | mean",
+      "conv_transpose2d batch=2 channels=4->60 input=9x10 kernel=2 stride=2 | global_avg_pool | keep(a) | sigmoid | "
+      "mul(a)",
+      "conv_transpose2d batch=2 channels=4->6 input=9x10 kernel=3 | bias | global_avg_pool | layer_norm(channels) | "
+      "gelu",
       "conv_transpose3d batch=2 channels=4->6 input=4x5x16 kernel=3 stride=2 padding=1 | bias | mul(2) | "
       "global_avg_pool | logsumexp",
       "conv_transpose3d batch=2 channels=4->6 within=7->9 input=4x5x16 kernel=3 stride=2 padding=1 | global_avg_pool | "
       "tanh",
-      "conv_transpose3d batch=2 channels=20->16 input=40x41x42 kernel=3 stride=1 padding=1 | bias | mean(axes=dhw)",
-      "leaky_relu(0.1) | conv_transpose2d batch=3 channels=35->6 input=12x20 kernel=3 stride=2 padding=1 | bias | "
+      "conv_transpose3d channels=3->4 input=40x41x42 kernel=3 stride=1 padding=1 | bias | mean(axes=dhw)",
+      "leaky_relu(0.1) | conv_transpose2d batch=3 channels=35->60 input=12x20 kernel=3 stride=2 padding=1 | bias | "
       "global_avg_pool",
-      "bias | sigmoid | conv_transpose3d channels=3->6 input=4x5x7 kernel=3 padding=1 | global_avg_pool",
+      "bias | sigmoid | conv_transpose3d channels=3->60 input=4x5x7 kernel=3 padding=1 | global_avg_pool",
   };
   return all;
 }
@@ -141,7 +144,8 @@ TEST_P(CpuSums, PoolsStayWhereThatIsFaster) {
   const std::string many = "conv_transpose2d channels=16->16 input=40 kernel=4 stride=2 padding=1 | bias | avg_pool(2)";
   const std::string apart = make_plan(few).explain(), moved = make_plan(many).explain();
   EXPECT_TRUE(explained(apart, "chosen").ends_with(" pools apart")) << apart;
-  EXPECT_NE(apart.find("pools stay behind the convolution: one thread is predicted to take"), std::string::npos) << apart;
+  EXPECT_NE(apart.find("pools stay behind the convolution: one thread is predicted to take"), std::string::npos)
+      << apart;
   EXPECT_FALSE(convt::testing::sums_in_kernel(apart)) << apart;
   EXPECT_EQ(explained(moved, "chosen"), "cpu " + GetParam()) << moved;
   EXPECT_NE(moved.find(" pools apart "), std::string::npos) << moved;  // with its prediction

@@ -12,9 +12,7 @@
 
 #include "backends.hpp"
 #include "epilogue/text.hpp"
-#include "plan/algebra.hpp"
 #include "plan/plan.hpp"
-#include "plan/sums.hpp"
 #include "plan/work.hpp"
 #include "reference/chain.hpp"
 
@@ -389,49 +387,30 @@ TEST(Rewrite, SaysWhatItDeclined) {
            {plain, "bias | avg_pool(3)", "its stride 3 does not divide the convolution's 2 along h"},
            {plain, "avg_pool(2, stride=1)", "the kernel would have 4x4 taps instead of 3x3"},
            {plain, "bias | sum_pool(2)", "its sums have the shift of bias once for each element"},
-           {plain, "avg_pool(2) | mul(conv)", "a later step uses the convolution's result"},
+           {plain, "avg_pool(1) | mul(conv)", "a later step uses the convolution's result"},
            {plain, "mul(channel) | sum", "mul(channel) is not the same for all channels"},
-           {plain, "sum | mul(conv)", "a later step uses the convolution's result"},
            {one + "input=8 kernel=4 stride=4", "avg_pool(2, stride=4) | avg_pool(2)",
             "windows that moved before it overlap or leave gaps"},
            {one + "input=4 kernel=1025 stride=2", "avg_pool(2)", "the kernel has more than 1024 taps along w"},
-           {one + "input=4 kernel=2 stride=4 dilation=3 output_padding=3 padding=0", "avg_pool(1, stride=2)",
-            "taps of the new kernel would be 0 along w"},
+           {one + "input=4 kernel=3 stride=4 dilation=3", "avg_pool(2)", "taps of the new kernel would be 0 along w"},
        }) {
     const std::string text = d.conv + " | " + d.chain;
     const auto declined = program_of(text).declined;
     ASSERT_EQ(declined.size(), d.line.empty() ? 0U : 1U) << text;
-    if (!d.line.empty()) EXPECT_TRUE(declined[0].ends_with(" stays behind the convolution: " + d.line)) << declined[0];
+    if (!declined.empty()) {
+      EXPECT_TRUE(declined[0].ends_with(" stays behind the convolution: " + d.line)) << declined[0];
+    }
   }
   const auto apart = program_of(std::string(plain) + " | mul(1e200) | mul(1e200)").declined;
   ASSERT_EQ(apart.size(), 1U);
-  EXPECT_EQ(apart[0], "mul(1e200) and mul(1e200) stay apart: their constants may leave the range together");
+  EXPECT_EQ(apart[0], "mul(1e+200) and mul(1e+200) stay apart: their constants may leave the range together");
 
-  const auto asked = std::make_shared<const Descriptor>(validate(parse_problem(std::string(plain) + " | avg_pool(2) | sum")));
+  const auto asked =
+      std::make_shared<const Descriptor>(validate(parse_problem(std::string(plain) + " | avg_pool(2) | sum")));
   const Program unmoved = rewrite(asked, {true, true, "a reason"});
   EXPECT_FALSE(unmoved.kernel_change.any());
   EXPECT_EQ(unmoved.declined, (std::vector<std::string>{"avg_pool(2) stays behind the convolution: a reason",
                                                         "sum stays behind the convolution: a reason"}));
-}
-
-// A sum over space as a convolution with one result: by definition, with the boxes that the cells make.
-TEST(Rewrite, SumsOverSpaceConsistOfBoxes) {
-  Convolution c = program_of("conv_transpose1d dtype=f64 channels=1->1 input=9 kernel=5 stride=2 padding=3").convolution;
-  const CellAxis axis = cells_of(c, 2);
-  for (std::int64_t tap = 0; tap < 5; ++tap)
-    for (std::int64_t i = 0; i < 9; ++i) {
-      const std::int64_t out = i * 2 - 3 + tap;
-      const Interval& cells = axis.taps[at(tap)];
-      const bool inside = cells.size() > 0 && i >= axis.ends[at(cells.begin)] && i < axis.ends[at(cells.end)];
-      EXPECT_EQ(inside, out >= 0 && out < c.output[2]) << tap << " " << i;
-    }
-  const auto sum_of = [](const std::string& chain) { return sum_over_space(program_of(plain + (" | " + chain))); };
-  EXPECT_EQ(steps_of(*sum_of("bias | global_avg_pool | relu").program), (std::vector<std::string>{"bias", "relu"}));
-  EXPECT_EQ(sum_of("mul(2) | sum(axes=hw)").factor, 1);
-  EXPECT_EQ(steps_of(*sum_of("bias | sum(axes=hw)").program), (std::vector<std::string>{"bias", "mul(81)"}));
-  EXPECT_EQ(sum_of("bias | sum(axes=hw)").factor, 1.0 / 81);
-  EXPECT_EQ(sum_of("relu | global_avg_pool").rejection, "relu before the sum over space is not linear");
-  EXPECT_EQ(sum_of("bias | relu").program, nullptr);
 }
 
 struct Shrunk {

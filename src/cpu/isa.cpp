@@ -58,10 +58,10 @@ bool has_scalar() { return true; }
 
 std::span<const Isa> isas() {
   static constexpr Isa table[] = {
-#define CONVT_ISA(name, target, arch)                                                            \
-  CONVT_ONLY_##arch({#name, has_##name, name::chain_kernels<float>, name::chain_kernels<double>, \
-                     name::conv_kernels<float>, name::conv_kernels<double>,                     \
-                     name::sum_kernels<float>, name::sum_kernels<double>}, )
+#define CONVT_ISA(name, target, arch)                                                                         \
+  CONVT_ONLY_##arch(                                                                                          \
+      {#name, has_##name, name::chain_kernels<float>, name::chain_kernels<double>, name::conv_kernels<float>, \
+       name::conv_kernels<double>, name::sum_kernels<float>, name::sum_kernels<double>}, )
 #include "cpu/isas.def"
 #undef CONVT_ISA
   };

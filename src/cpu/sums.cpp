@@ -154,10 +154,10 @@ void SpaceSums<T>::choose_sizes() {
   if (wanted <= most_columns_ / width) rows_together_ = wanted;
 
   const std::int64_t pixels = std::max<std::int64_t>(volume(c.input), 1);
-  item_channels_ =
-      tile_channels_ * std::clamp<std::int64_t>(item_elements / capped_product({pixels, tile_channels_}), 1,
-                                                ceil_div(c.in_channels, tile_channels_));
-  const double image = sizeof(double) * static_cast<double>(c.in_channels) * static_cast<double>(partials_each() + taps_);
+  item_channels_ = tile_channels_ * std::clamp<std::int64_t>(item_elements / capped_product({pixels, tile_channels_}),
+                                                             1, ceil_div(c.in_channels, tile_channels_));
+  const double image =
+      sizeof(double) * static_cast<double>(c.in_channels) * static_cast<double>(partials_each() + taps_);
   images_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(most_scratch / image), 1,
                                      std::max<std::int64_t>(asked.input.batch, 1));
   outs_together_ = std::clamp<std::int64_t>(most_sums / taps_, 1, c.out_channels / c.groups);
@@ -187,7 +187,8 @@ std::int64_t SpaceSums<T>::shared_size() const {
 
 template <class T>
 std::int64_t SpaceSums<T>::slot_size() const {
-  const std::int64_t tile = directly() ? 0 : ceil_div(tile_channels_ * odd_lines<T>(tile_pixels_) * as_index(sizeof(T)), 8);
+  const std::int64_t tile =
+      directly() ? 0 : ceil_div(tile_channels_ * odd_lines<T>(tile_pixels_) * as_index(sizeof(T)), 8);
   const std::int64_t first = tile_channels_ * most_columns_ + std::max(tile, cells_ + 2 * most_between);
   const std::int64_t each = outs_together_ * taps_;  // weights: as doubles there is room for them in any case
   return std::max(first, images_together * each + period_ + each);
@@ -202,14 +203,15 @@ double SpaceSums<T>::cycles() const {
   const Descriptor& asked = *program_->asked;
   const Convolution& c = program_->convolution;
   const auto batch = static_cast<double>(asked.input.batch), ins = static_cast<double>(c.in_channels);
-  const double each = (directly() ? direct_cycles
+  const double each = (directly()                                  ? direct_cycles
                        : asked.input_layout == CONVT_CHANNELS_LAST ? transposed_cycles
                                                                    : read_cycles) *
                           static_cast<double>(sizeof(T)) / sizeof(float) +
                       step_cycles * static_cast<double>(program_->prologue.size());
-  const double inputs = batch * ins * (static_cast<double>(volume(c.input)) * each +
-                                       band_cycles * static_cast<double>(bands_.size()) +
-                                       cell_cycles * static_cast<double>(partials_each() + cells_ + taps_));
+  const double inputs =
+      batch * ins *
+      (static_cast<double>(volume(c.input)) * each + band_cycles * static_cast<double>(bands_.size()) +
+       cell_cycles * static_cast<double>(partials_each() + cells_ + taps_));
   const double weights = static_cast<double>(program_->kernel_count);
   const double products = weights * (batch * product_cycles + static_cast<double>(sizeof(T)) / weight_bytes_per_cycle);
   return inputs + products + item_cycles;
@@ -393,8 +395,8 @@ void SpaceSums<T>::multiply(const Job& job, std::int64_t item, double* scratch) 
   double *const sums = scratch, *const factors = sums + images_together * count;
   T* const converted = reinterpret_cast<T*>(factors + period_);
   std::fill_n(sums, images.size() * count, 0.0);
-  const ImageView kernel{const_cast<void*>(job.kernel), job.kernel_dtype, CONVT_CHANNELS_FIRST, 1,
-                         {1, 1, program_->kernel_count}};
+  const ImageView kernel{
+      const_cast<void*>(job.kernel), job.kernel_dtype, CONVT_CHANNELS_FIRST, 1, {1, 1, program_->kernel_count}};
   for (std::int64_t in = group * depth; in < (group + 1) * depth; ++in) {
     const std::int64_t from = (in * outs + own.begin) * taps_;
     const T* weights = converted;

@@ -82,13 +82,13 @@ class SpaceSums {
   std::vector<Band> bands_;
   std::vector<Interval> groups_;  // of bands: an item each
   std::int64_t images_ = 1;
-  std::int64_t tile_channels_ = 1;           // read at once
-  std::int64_t item_channels_ = 1;           // summed by an item
-  std::int64_t most_columns_ = 1;            // of one channel
-  std::int64_t tile_pixels_ = 1;             // of one channel
-  std::int64_t rows_together_ = 1;           // rows that follow each other, as one row of columns
-  std::int64_t outs_together_ = 1;           // output channels of an item of products
-  std::int64_t period_ = 1;                  // of its factors
+  std::int64_t tile_channels_ = 1;  // read at once
+  std::int64_t item_channels_ = 1;  // summed by an item
+  std::int64_t most_columns_ = 1;   // of one channel
+  std::int64_t tile_pixels_ = 1;    // of one channel
+  std::int64_t rows_together_ = 1;  // rows that follow each other, as one row of columns
+  std::int64_t outs_together_ = 1;  // output channels of an item of products
+  std::int64_t period_ = 1;         // of its factors
 };
 
 }  // namespace convt::core::cpu

@@ -311,11 +311,10 @@ bool move_one_pool(Program& program, std::size_t at) {
   if (!is_linear_pool(program.steps[at])) return false;
   const MovedPool moved = moved_pool(program, at);
   if (!moved.why_not.empty()) return false;
-  program.notes.push_back(formatted("{} moves into the kernel: {} taps at stride {} instead of {} at {}",
-                                    print(program.steps[at]), sizes(program, moved.convolution.kernel),
-                                    sizes(program, moved.convolution.stride),
-                                    sizes(program, program.convolution.kernel),
-                                    sizes(program, program.convolution.stride)));
+  program.notes.push_back(
+      formatted("{} moves into the kernel: {} taps at stride {} instead of {} at {}", print(program.steps[at]),
+                sizes(program, moved.convolution.kernel), sizes(program, moved.convolution.stride),
+                sizes(program, program.convolution.kernel), sizes(program, program.convolution.stride)));
   program.convolution = moved.convolution;
   program.kernel_change = moved.change;
   program.conv.space = moved.convolution.output;
@@ -345,9 +344,8 @@ void note_declined(Program& program, const Unmoved& unmoved) {
   const std::string kept = program.keeps_conv() ? "a later step uses the convolution's result" : "";
   for (std::size_t i = 0; i + 1 < steps.size(); ++i)
     if (affine_of(steps[i]) != nullptr && affine_of(steps[i + 1]) != nullptr)
-      program.declined.push_back(
-          formatted("{} and {} stay apart: their constants may leave the range together", print(steps[i]),
-                    print(steps[i + 1])));
+      program.declined.push_back(formatted("{} and {} stay apart: their constants may leave the range together",
+                                           print(steps[i]), print(steps[i + 1])));
 
   const std::size_t first = !steps.empty() && affine_of(steps[0]) != nullptr ? 1 : 0;
   if (first < steps.size() && is_linear_pool(steps[first]) && !folds_space(steps[first])) {
@@ -357,8 +355,7 @@ void note_declined(Program& program, const Unmoved& unmoved) {
 
   std::string why = kept.empty() ? unmoved.why : kept;
   for (Step& step : steps) {
-    if (const Op* op = std::get_if<Op>(&step.what); op != nullptr && linear_reduction(*op, 1))
-      return note(step, why);
+    if (const Op* op = std::get_if<Op>(&step.what); op != nullptr && linear_reduction(*op, 1)) return note(step, why);
     if (affine_of(step) == nullptr && !is_linear_pool(step)) return;
     if (!treats_channels_alike(step)) why = formatted("{} is not the same for all channels", print(step));
   }

@@ -84,7 +84,8 @@ CellAxis cells_of(const Convolution& c, std::size_t a) {
 }
 
 std::string explain_sums(std::int64_t taps, std::int64_t cells) {
-  return formatted("the sum over space moves into the kernel: {} taps times sums of {} parts of the input", taps, cells);
+  return formatted("the sum over space moves into the kernel: {} taps times sums of {} parts of the input", taps,
+                   cells);
 }
 
 }  // namespace convt::core
