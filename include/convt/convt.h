@@ -345,7 +345,8 @@ typedef struct convt_plan_options {
   convt_device device;    /* where the tensors live */
   int device_index;       /* which one, for CUDA */
   const char* engine;     /* NULL or "": what the environment variable CONVT_ENGINE names or, without it, the first that
-                           * accepts; else that one alone, e.g. "reference" */
+                           * accepts; else that one alone, e.g. "reference", or one of an engine's candidates, by the
+                           * name that convt_plan_explain() shows, e.g. "cpu avx512 store" */
   size_t workspace_limit; /* bytes of workspace a plan may ask for; 0: no limit */
   convt_tf32_products tf32_products;
   convt_ieee_products ieee_products;

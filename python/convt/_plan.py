@@ -44,8 +44,8 @@ class Plan:
     >>> plan.run(x, w, operands=[np.array([-20], np.float32)])
     array([[[0. , 0. , 1.5, 5. ]]], dtype=float32)
 
-    `device` is "cpu", "cuda" or "cuda:N"; `engine` names one engine, and `workspace_limit` is in bytes, 0 for none. Any
-    number of threads may use a plan at once.
+    `device` is "cpu", "cuda" or "cuda:N"; `engine` names one engine, or one of its candidates as explain() shows them,
+    and `workspace_limit` is in bytes, 0 for none. Any number of threads may use a plan at once.
     """
 
     def __init__(
