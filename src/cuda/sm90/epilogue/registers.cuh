@@ -4,7 +4,7 @@
 
 #include "cuda/sm90/epilogue/gelu.cuh"
 #include "cuda/sm90/epilogue/norm.cuh"
-#include "cuda/sm90/epilogue/real.cuh"
+#include "cuda/sm90/loader/element.cuh"
 
 namespace convt::core::cuda::sm90 {
 
@@ -54,7 +54,7 @@ __device__ void end_columns(const RegisterEpilogue& chain, const ScaleBiasTable<
       if constexpr (precise)
         apply_precise_gelu<4 * m_tiles>(phase[0]);
       else
-        apply_gelu<RegisterEpilogue::gelu_degree, 4 * m_tiles>(chain.q, phase[0]);
+        apply_gelu<gelu_degree, 4 * m_tiles>(chain.q, phase[0]);
     }
   } else if (chain.activation == RegisterEpilogue::relu) {
     apply_relu(x);
@@ -99,7 +99,7 @@ __device__ void end_chain(const RegisterEpilogue& chain, const ScaleBiasTable<n>
     put_columns([](int, Columns<joint, m_tiles>& x) { apply_relu(x); });
   else if (std::is_same_v<E, To> && joint == 1 && chain.only_gelu)
     chain.activation == RegisterEpilogue::gelu_of_norm ? put_gelu.template operator()<degree>()
-                                                       : put_gelu.template operator()<RegisterEpilogue::gelu_degree>();
+                                                       : put_gelu.template operator()<gelu_degree>();
   else if (std::is_same_v<E, To> && chain.activation == RegisterEpilogue::gelu_of_norm)
     put_columns([&](int, Columns<joint, m_tiles>& x) {
       end_norm(rows, x);

@@ -28,7 +28,7 @@ struct SwappedEpilogue {
     if (chain.activation == RegisterEpilogue::gelu) {
 #pragma unroll
       for (int i = 0; i < count; i += SwappedFragment::each)
-        apply_gelu<RegisterEpilogue::gelu_degree, SwappedFragment::each>(chain.q, x + i);
+        apply_gelu<gelu_degree, SwappedFragment::each>(chain.q, x + i);
     } else if (chain.activation == RegisterEpilogue::relu) {
 #pragma unroll
       for (float& v : x) v = maximum(v, 0.0f);
