@@ -42,7 +42,9 @@ add_library(convt_kernels_any OBJECT
   cuda/chain/affine.cu
   cuda/chain/chain_f32.cu
   cuda/chain/chain_f64.cu
+  cuda/chain/normalise_bf16.cu
   cuda/chain/normalise_double.cu
+  cuda/chain/normalise_f16.cu
   cuda/chain/normalise_float.cu
   cuda/chain/pool_double.cu
   cuda/chain/pool_float.cu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GELU as the Hopper engine's register epilogues compute it: what cuda/sm90/epilogue/gelu_fit.hpp promises.
+// GELU as the Hopper engine's register epilogues compute it: what cuda/chain/gelu_fit.hpp promises.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -3,15 +3,17 @@
 // images, that lanes, blocks and several blocks normalise.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "cuda/chain/span.hpp"
 #include "hopper_model/cases.hpp"
 
 namespace convt::testing {
 namespace {
 
-// Rows and planes that divide by 16 bytes and that do not; regions of one channel and of several, in one chunk of 72
+// Rows and planes that divide by 16 bytes and that do not; regions of one channel and of several, in one chunk of 60
 // KiB and in many, more of them than there are blocks; steps with values by channel, by element and by neither; a
 // second norm; results that are channels-last, of other sizes, and a range of a wider tensor's channels.
 const std::vector<std::string> shapes = {
@@ -41,6 +43,18 @@ const std::vector<std::string> shapes = {
     "2d batch=2 channels=8->8 within=0->12 input=12x12 kernel=2 stride=2 | instance_norm | relu",
     "2d channels=8->40 input=1x2 kernel=1 | group_norm(8) | relu",
     "2d batch=2 channels=8->8 input=20x20 kernel=2 stride=2 | global_avg_pool | group_norm(2) | sigmoid",
+    // Slots that two channels share, with constants by channel: in lanes, in a block, in chunks, in tiny planes.
+    "2d batch=2 channels=8->8 input=9x11 kernel=3 stride=2 | group_norm(2, affine) | silu",
+    "2d batch=2 channels=4->8 input=17x19 kernel=3 stride=2 | group_norm(2, affine) | leaky_relu(0.2)",
+    "2d channels=4->4 input=61x67 kernel=3 stride=2 | group_norm(1, affine) | hardswish | add(tensor)",
+    "2d channels=4->4 input=61x67 kernel=3 stride=2 | group_norm(1, affine)",
+    "2d channels=8->40 input=1x2 kernel=1 | group_norm(8, affine) | add(tensor) | silu",
+    // Images and results that begin at any address; ops that are called; second operands that are not linear.
+    "2d batch=3 channels=4->3 within=0->5 input=7x7 kernel=3 stride=2 | group_norm(1, affine) | tanh",
+    "2d batch=3 channels=4->3 within=0->5 input=7x7 kernel=3 stride=2 | instance_norm(affine) | gelu",
+    "2d batch=2 channels=4->6 input=13x15 kernel=3 stride=2 | instance_norm | softsign | mul(0.5)",
+    "2d batch=2 channels=4->6 input=13x15 kernel=3 stride=2 | group_norm(2) | mish | prelu | logsigmoid",
+    "3d channels=8->6 input=5x7x9 kernel=3 stride=2 | layer_norm(trailing=4, affine) | silu | mul(channel)",
 };
 
 class NormsOverSpace : public ::testing::TestWithParam<std::string> {};
@@ -63,6 +77,24 @@ TEST(NormsOverSpace, HoldWhereSumsOfSquaresPassTheRange) {
   const std::string text =
       "conv_transpose2d dtype=f32 channels=1->1 input=400x400 kernel=1 | mul(5e17) | relu | instance_norm";
   EXPECT_EQ(engine_defect_of("cuda-generic", text, 3), "");
+}
+
+// A factor of the norm and a constant after it, whose product passes the range.
+TEST(NormsOverSpace, HoldWhereConstantsPassTheRangeTogether) {
+  const std::string text =
+      "conv_transpose2d dtype=f32 channels=2->2 input=20x20 kernel=1 | mul(1e-5) | relu | instance_norm(eps=1e-12) | "
+      "mul(1e35) | relu";
+  EXPECT_EQ(engine_defect_of("cuda-generic", text, 3), "");
+}
+
+TEST(FastDivisors, DivideExactly) {
+  constexpr int most = std::numeric_limits<int>::max();
+  for (const int by : {1, 2, 3, 5, 7, 63, 64, 65, 641, 65535, 65537, 1 << 29, (1 << 30) + 1, most}) {
+    const core::cuda::FastDivisor divisor(by);
+    for (const int x :
+         {0, 1, 2, 6, 4095, by - 1, by, by / 2 * 2 + 1, most / by * by - 1, most / by * by, most - 1, most})
+      EXPECT_EQ(divisor.quotient(x, by), x / by) << x << " / " << by;
+  }
 }
 
 }  // namespace

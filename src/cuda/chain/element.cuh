@@ -17,6 +17,15 @@ __device__ inline float to_real(convt_f16 x) { return __half2float(__ushort_as_h
 __device__ inline float to_real(convt_bf16 x) { return __bfloat162float(__ushort_as_bfloat16(x.bits)); }
 
 template <class E>
+inline constexpr convt_dtype dtype_of = CONVT_F32;
+template <>
+inline constexpr convt_dtype dtype_of<double> = CONVT_F64;
+template <>
+inline constexpr convt_dtype dtype_of<convt_f16> = CONVT_F16;
+template <>
+inline constexpr convt_dtype dtype_of<convt_bf16> = CONVT_BF16;
+
+template <class E>
 __device__ E at(const void* data, std::int64_t index) {
   return static_cast<const E*>(data)[index];
 }

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(block_threads, sizeof(T) == sizeof(float) ? 4 
     for (int i = 0; i < column; ++i) folded[i] = op.result(folded[i], others * static_cast<T>(h[i].counted));
   });
   const Slot at{n, c, (z * ah.out + y) * aw.out + x, 0, rows, aw.out};
-  run_steps<T>(p.span.chain, {at}, nullptr, result);
+  run_steps<ValueOf<E>>(p.span.chain, 0, {at}, result);
   store_values(p.span.to.data, place_in(p.span.to, at), p.span.to.dtype, at, folded);
 }
 
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(block_threads, 4) pool_windows_kernel(const __
       }
       value = static_cast<T>(op.result(folded, static_cast<double>(d.counted) * h.counted * w.counted));
     });
-    if (member == 0 && own < count) finish_one<T>(p.span, value, {n, c, pixel, 0, 1}, nullptr);
+    if (member == 0 && own < count) finish_one<ValueOf<E>>(p.span, 0, value, Slot{n, c, pixel, 0, 1});
   }
 }
 

@@ -41,13 +41,32 @@ struct SpanParams {
   SpanChain chain;
 };
 
+// Division of ints that are not negative by a positive int, in two instructions: x * times / 2^(31 + shift).
+struct FastDivisor {
+  std::uint32_t times = std::uint32_t{1} << 31, shift = 0;
+
+  FastDivisor() = default;
+  explicit FastDivisor(std::int64_t by) {
+    while (std::int64_t{1} << shift < by) ++shift;
+    times = static_cast<std::uint32_t>(((std::uint64_t{1} << (31 + shift)) - 1) / static_cast<std::uint64_t>(by) + 1);
+  }
+  // by: the same divisor.
+  CONVT_FN int quotient(int x, std::int64_t) const {
+    return static_cast<int>(std::uint64_t{2 * static_cast<std::uint32_t>(x)} * times >> 32 >> shift);
+  }
+  CONVT_FN std::int64_t quotient(std::int64_t x, std::int64_t by) const { return x / by; }
+};
+
 // A norm over space and the steps after it. `from` is dense within an image; region r of an image begins at element
 // r * elements.
 struct NormaliseParams {
   SpanParams span;            // its first step is the norm, unless it only measures
   std::int64_t elements = 1;  // of a region
   std::int64_t regions = 1;   // of an image
+  double each = 1;            // 1 / elements, set by launch_normalise()
   double eps = 0;
+  bool small = false;  // indices of regions, chunks and an image's elements are ints. Set by launch_normalise()
+  FastDivisor regions_divisor, pixels_divisor, chunks_divisor;
   bool applies = true;  // false: only centres and scales are computed
   // [image][region], of type T.
   void *centre = nullptr, *scale = nullptr;
@@ -88,7 +107,7 @@ template <class T>
 void launch_spans(const SpanParams& params, cudaStream_t stream);
 template <class T>
 void launch_pool(const PoolSpanParams& params, cudaStream_t stream);
-// Sets `lanes`, `chunks` and `lag`, and clears the counters.
+// Sets what does not depend on the tensors, `lanes`, `chunks` and `lag`, and clears the counters.
 template <class T>
 void launch_normalise(NormaliseParams params, int multiprocessors, cudaStream_t stream);
 

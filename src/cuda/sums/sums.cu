@@ -14,7 +14,9 @@ constexpr int together = 4;  // images for which a block computes products
 template <class E, int N, class T>
 __device__ void add_run(const E* from, T (&sum)[N]) {
   T x[N];
-  load_run(from, 0, N, x);
+  if (!load_run(from, Slot{0, 0, 0, 0, N}, x))
+#pragma unroll
+    for (int k = 0; k < N; ++k) x[k] = to_real(from[k]);
 #pragma unroll
   for (int k = 0; k < N; ++k) sum[k] += x[k];
 }
@@ -145,7 +147,7 @@ __global__ void __launch_bounds__(block_threads, 4) products_kernel(const __grid
   if (image >= count) return;
   double sum = 0;
   for (const auto& one : of_warp) sum += one[image];
-  finish_one<T>(p.results, static_cast<T>(p.factor * sum), {p.first + first + image, out, 0, 0, 1}, nullptr);
+  finish_one<ValueOf<T>>(p.results, 0, static_cast<T>(p.factor * sum), Slot{p.first + first + image, out, 0, 0, 1});
 }
 
 template <class E>

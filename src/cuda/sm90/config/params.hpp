@@ -6,6 +6,7 @@
 // which lies in shared memory as [pixel][channel].
 #pragma once
 
+#include "cuda/chain/gelu_fit.hpp"
 #include "cuda/chain/params.hpp"
 #include "cuda/sm90/config/program.hpp"
 #include "plan/taps.hpp"
@@ -187,9 +188,8 @@ struct WorkStep {
 struct RegisterEpilogue {
   enum Position : int { before_norm, after_norm, last, positions };  // of scale and bias
   // gelu_of_norm: the chain is a norm (or a pool of norms) and GELU, perhaps with a scale and bias before them
-  // (epilogue/gelu_fit.hpp).
+  // (chain/gelu_fit.hpp).
   enum Activation : int { none, gelu, gelu_of_norm, relu };
-  static constexpr int gelu_degree = 5;
   // x becomes a_times*a[c]*x + b_times*b[c]; without a and b, a_times*x.
   struct ScaleBias {
     bool present = false;

@@ -2,7 +2,7 @@
 // GELU of accumulators, as accurate as the results' dtype can show.
 #pragma once
 
-#include "cuda/sm90/epilogue/gelu_fit.hpp"
+#include "cuda/chain/gelu_fit.hpp"
 #include "cuda/sm90/instructions.cuh"
 #include "epilogue/value.hpp"
 

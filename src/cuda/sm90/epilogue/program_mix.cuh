@@ -3,8 +3,9 @@
 // channels of a row, so statistics are shuffles.
 #pragma once
 
+#include "cuda/chain/real.cuh"
 #include "cuda/sm90/config/params.hpp"
-#include "cuda/sm90/epilogue/real.cuh"
+#include "cuda/sm90/loader/element.cuh"
 
 namespace convt::core::cuda::sm90 {
 
@@ -59,7 +60,7 @@ __device__ void visit_mixing(int number, const RegisterProgram::Step& step, F&& 
 template <class E, int groups, class Op, class Values, int parts, int count>
 __device__ void add_deviations(const Op& op, const Values& values, int first, const float (&x)[parts][count],
                                RowStatistics<parts>& rows) {
-  using V = Real<E>;
+  using V = Real<is_precise<E>>;
 #pragma unroll
   for (int i = 0; i < groups; ++i)
 #pragma unroll
@@ -73,7 +74,7 @@ __device__ void add_deviations(const Op& op, const Values& values, int first, co
 // The second statistic, from the deviations of all four threads.
 template <class E, class Op, int parts>
 __device__ void find_scales(const Op& op, int channels, RowStatistics<parts>& rows) {
-  using V = Real<E>;
+  using V = Real<is_precise<E>>;
 #pragma unroll  // all rows in each step: shuffles of other rows hide a shuffle's latency
   for (int lanes = 1; lanes <= 2; lanes *= 2)
 #pragma unroll
@@ -85,7 +86,7 @@ __device__ void find_scales(const Op& op, int channels, RowStatistics<parts>& ro
 template <class E, class Op, class Values, int parts, int count>
 __device__ void find_centres(const Op& op, const Values& values, const float (&x)[parts][count],
                              RowStatistics<parts>& rows) {
-  using V = Real<E>;
+  using V = Real<is_precise<E>>;
 #pragma unroll
   for (float& own : rows.centre) own = op.template start<V>().x;
 #pragma unroll
@@ -109,7 +110,7 @@ __device__ void find_centres(const Op& op, const Values& values, const float (&x
 }
 template <class E, int groups, class Op, int parts, int count>
 __device__ void map_values(const Op& op, const RowStatistics<parts>& rows, float (&x)[parts][count]) {
-  using V = Real<E>;
+  using V = Real<is_precise<E>>;
 #pragma unroll
   for (int k = 0; k < parts * groups * 4; ++k) {
     float& v = x[k % parts][k / parts];

@@ -7,17 +7,9 @@
 #pragma once
 
 #include "cuda/chain/ops.cuh"
-#include "cuda/sm90/epilogue/real.cuh"
+#include "cuda/chain/real.cuh"
 #include "cuda/sm90/epilogue/scale_bias.cuh"
-
-// The ops' math once more, for values whose functions only devices have (families.hpp).
-#pragma push_macro("CONVT_FN")
-#undef CONVT_FN
-#define CONVT_FN __device__
-#define CONVT_OPS ops_in_registers
-#include "convt_ops_includes.hpp"
-#undef CONVT_OPS
-#pragma pop_macro("CONVT_FN")
+#include "cuda/sm90/loader/element.cuh"
 
 #include "cuda/sm90/epilogue/program_mix.cuh"
 
@@ -106,7 +98,7 @@ __device__ void apply_line(const RegisterProgram::Step& step, float (&x)[parts][
 // An op that takes one value, or a value and one per channel.
 template <class E, class Op, int groups, class Values, int parts, int count, class Channels>
 __device__ void apply_op(const RegisterProgram::Step& step, float (&x)[parts][count], const Channels& channels) {
-  using V = Real<E>;
+  using V = Real<is_precise<E>>;
   if constexpr (std::derived_from<Op, Pointwise>) {
     const Op op = op_of<Op>(step);
     for_values<groups>(x, [&](int, float& v, int) { v = op.apply(V::of(v)).x; });
@@ -161,7 +153,7 @@ __device__ void apply_both(int op, const RegisterProgram::Step& step, float (&x)
 #pragma unroll
       for (int k = 0; k < parts * groups * 4; ++k) {
         float& v = x[k % parts][4 * first + k / parts];
-        v = math.apply(Real<E>::of(v), Real<E>::of(other[k % parts][k / parts])).x;
+        v = math.apply(Real<is_precise<E>>::of(v), Real<is_precise<E>>::of(other[k % parts][k / parts])).x;
       }
     }
   };

@@ -4,7 +4,7 @@
 
 #include "cuda/sm90/epilogue/activation.cuh"
 #include "cuda/sm90/epilogue/norm.cuh"
-#include "cuda/sm90/epilogue/real.cuh"
+#include "cuda/sm90/loader/element.cuh"
 
 namespace convt::core::cuda::sm90 {
 
@@ -56,7 +56,7 @@ __device__ void end_columns(const RegisterEpilogue& chain, const ScaleBiasTable<
           if constexpr (precise)
             apply_precise_gelu<4 * m_tiles>(phase[0]);
           else
-            apply_gelu<RegisterEpilogue::gelu_degree, 4 * m_tiles>(chain.q, phase[0]);
+            apply_gelu<gelu_degree, 4 * m_tiles>(chain.q, phase[0]);
         }
       },
       [&] { apply_relu(x); });
@@ -99,8 +99,7 @@ __device__ void end_chain(const RegisterEpilogue& chain, const ScaleBiasTable<n>
   else if (std::is_same_v<E, To> && joint == 2 && shortcuts && chain.only_relu)
     put_columns([](int, Columns<joint, m_tiles>& x) { apply_relu(x); });
   else if (std::is_same_v<E, To> && joint == 1 && chain.only_gelu)
-    is_gelu_of_norm(chain) ? put_gelu.template operator()<degree>()
-                           : put_gelu.template operator()<RegisterEpilogue::gelu_degree>();
+    is_gelu_of_norm(chain) ? put_gelu.template operator()<degree>() : put_gelu.template operator()<gelu_degree>();
   else if (std::is_same_v<E, To> && is_gelu_of_norm(chain))
     put_columns([&](int, Columns<joint, m_tiles>& x) {
       end_norm(rows, x);

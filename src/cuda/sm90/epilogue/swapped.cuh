@@ -30,7 +30,7 @@ struct SwappedEpilogue {
         [&] {
 #pragma unroll
           for (int i = 0; i < count; i += SwappedFragment::each)
-            apply_gelu<RegisterEpilogue::gelu_degree, SwappedFragment::each>(chain.q, x + i);
+            apply_gelu<gelu_degree, SwappedFragment::each>(chain.q, x + i);
         },
         [&] {
 #pragma unroll

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "cuda/sm90/epilogue/gelu_fit.hpp"
+#include "cuda/chain/gelu_fit.hpp"
 
 namespace convt::core::cuda::sm90 {
 namespace {

@@ -39,6 +39,11 @@ __device__ inline SplitTf32 load_next(const SplitTf32*& from, std::int64_t bytes
 }
 template <>
 inline constexpr int operand_bytes<SplitTf32> = operand_bytes_of(Format::tf32x3);
+// Split operands name SplitTf32 as their elements: their epilogues are as accurate as float32 is.
+template <class E>
+inline constexpr bool is_precise = std::is_same_v<E, SplitTf32>;
+template <class E>
+using ResultOf = std::conditional_t<is_precise<E>, float, E>;
 
 // A float as two f16 parts. Inputs and weights are scaled first, so that low parts are in f16's range
 // (loader/range_guard.cuh).

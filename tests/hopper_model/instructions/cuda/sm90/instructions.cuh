@@ -56,18 +56,6 @@ inline float greatest_of_warp(float x) {
   for (int apart = 1; apart < hopper_model::warp_threads; apart *= 2) x = std::fmax(x, __shfl_xor_sync(~0U, x, apart));
   return x;
 }
-inline float power_of_two(float x) {
-  const float power = std::exp2(x);
-  return std::fpclassify(power) == FP_SUBNORMAL ? 0.0f : power;
-}
-inline float inverse_root(float x) { return 1.0f / std::sqrt(x); }
-inline float maximum(float a, float b) { return std::isnan(a) || a > b ? a : b; }
-inline float minimum(float a, float b) { return std::isnan(a) || a < b ? a : b; }
-inline float quotient(float a, float b) { return a / b; }
-inline float inverse(float x) { return 1 / x; }
-inline float square_root(float x) { return std::sqrt(x); }
-inline float log_of_two(float x) { return std::log2(x); }
-
 inline void wait_for_kernel_before() {}  // kernels run one after the other
 
 template <int count>

@@ -4,13 +4,16 @@
 
 #include <type_traits>
 
-#include "cuda/sm90/config/params.hpp"
+#include "convt/convt.h"
+#include "epilogue/value.hpp"
 
-namespace convt::core::cuda::sm90 {
+namespace convt::core::cuda {
+
+inline constexpr int gelu_degree = 5;  // at most
 
 struct GeluFit {
   int degree;
-  float q[RegisterEpilogue::gelu_degree + 1];  // the highest power first
+  float q[gelu_degree + 1];  // the highest power first
 };
 
 // For all x. q falls beyond the fit's end, so that tails vanish and infinities need no test. E: the tensors' elements.
@@ -43,4 +46,4 @@ CONVT_FN constexpr GeluFit gelu_of_norm_fit() {
     return {4, {0.05556541096f, -0.3375870526f, -1.882097691f, -2.293299027f, -3.498254568e-4f}};
 }
 
-}  // namespace convt::core::cuda::sm90
+}  // namespace convt::core::cuda

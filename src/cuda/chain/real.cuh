@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value vocabulary (epilogue/value.hpp) of register programs: floats, with functions as accurate as a result whose
-// products were of type E can show. docs/numerics.md has their errors.
+// The value vocabulary (epilogue/value.hpp) of chains on values in registers: floats, with functions as accurate as
+// float32 is (`precise`), or as results of 16 bits or of tf32's products can show. docs/numerics.md has their errors.
 #pragma once
 
-#include "cuda/sm90/epilogue/gelu_fit.hpp"
-#include "cuda/sm90/instructions.cuh"
-#include "cuda/sm90/loader/element.cuh"
+#include "cuda/chain/gelu_fit.hpp"
+#include "cuda/chain/ops.cuh"
+#include "cuda/common/instructions.cuh"
+#include "epilogue/families.hpp"
 
-namespace convt::core::cuda::sm90 {
+// The ops' math once more, for values whose functions only devices have (families.hpp).
+#pragma push_macro("CONVT_FN")
+#undef CONVT_FN
+#define CONVT_FN __device__
+#define CONVT_OPS ops_in_registers
+#include "convt_ops_includes.hpp"
+#undef CONVT_OPS
+#pragma pop_macro("CONVT_FN")
 
-// Split operands name SplitTf32 as their elements: their epilogues are as accurate as float32 is.
-template <class E>
-inline constexpr bool is_precise = std::is_same_v<E, SplitTf32>;
-template <class E>
-using ResultOf = std::conditional_t<is_precise<E>, float, E>;
+namespace convt::core::cuda {
 
-template <class E>
+template <bool precise>
 struct Real {
-  static constexpr bool precise = is_precise<E>;
   float x;
 
   Real() = default;
@@ -32,7 +35,7 @@ struct Real {
   __device__ friend Real operator-(Real a, Real b) { return of(a.x - b.x); }
   __device__ friend Real operator*(Real a, Real b) { return of(a.x * b.x); }
   // Within 2 units of the last place. Correct rounding would take a call.
-  __device__ friend Real operator/(Real a, Real b) { return of(quotient(a.x, b.x)); }
+  __device__ friend Real operator/(Real a, Real b) { return of(cuda::quotient(a.x, b.x)); }
   __device__ friend bool operator<(Real a, Real b) { return a.x < b.x; }
   __device__ friend bool operator>(Real a, Real b) { return a.x > b.x; }
   __device__ friend bool operator<=(Real a, Real b) { return a.x <= b.x; }
@@ -42,8 +45,8 @@ struct Real {
   __device__ friend Real select(bool condition, Real yes, Real no) { return of(condition ? yes.x : no.x); }
   __device__ friend bool is_nan(Real a) { return a.x != a.x; }
   __device__ friend bool is_infinite(Real a) { return fabsf(a.x) == INFINITY; }
-  __device__ friend Real maximum(Real a, Real b) { return of(sm90::maximum(a.x, b.x)); }
-  __device__ friend Real minimum(Real a, Real b) { return of(sm90::minimum(a.x, b.x)); }
+  __device__ friend Real maximum(Real a, Real b) { return of(cuda::maximum(a.x, b.x)); }
+  __device__ friend Real minimum(Real a, Real b) { return of(cuda::minimum(a.x, b.x)); }
   __device__ friend Real sqrt(Real a) { return of(square_root(a.x)); }
 
   __device__ friend Real exp(Real a) { return of(precise ? expf(a.x) : natural_power(a.x)); }
@@ -68,7 +71,7 @@ struct Real {
   }
   __device__ friend Real erf(Real a) {
     if constexpr (precise) return of(erff(a.x));
-    // 1 - 2^q(|x| / sqrt(2)): GELU's fit (epilogue/gelu_fit.hpp), of an argument that is sqrt(2) times as large.
+    // 1 - 2^q(|x| / sqrt(2)): GELU's fit (gelu_fit.hpp), of an argument that is sqrt(2) times as large.
     constexpr GeluFit fit = gelu_fit<float>();
     const float argument = 0.70710678f * fabsf(a.x);
     float q = fit.q[0];
@@ -96,4 +99,22 @@ struct Real {
   __device__ static float natural_power(float x) { return power_of_two(x * log2_e); }
 };
 
-}  // namespace convt::core::cuda::sm90
+// What chains on elements of type E compute in, beside doubles.
+template <class E>
+using RealOf = Real<sizeof(E) == sizeof(float)>;
+
+// Calls f with the op, if it is one of the family.
+template <class Family, class F>
+__device__ void visit_in_registers(int number, const void* bytes, F&& f) {
+  switch (static_cast<OpNumber>(number)) {
+#define CONVT_OP(name, Type)                                         \
+  case OpNumber::name:                                               \
+    if constexpr (std::is_base_of_v<Family, ops_in_registers::Type>) \
+      f(*static_cast<const ops_in_registers::Type*>(bytes));         \
+    break;
+#include "epilogue/ops.def"
+#undef CONVT_OP
+  }
+}
+
+}  // namespace convt::core::cuda
