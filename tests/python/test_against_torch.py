@@ -234,6 +234,23 @@ def test_same_bits_every_time():
         assert len(outputs) == 1, text
 
 
+def test_sums_over_space():
+    """The CPU engine's sums of boxes, also with shifts, groups and reductions over channels beside them."""
+    texts = [f"{convolution} dtype={dtype} layout={layout} {chain}"
+             for dtype in convt_abi.DTYPES for layout in ("channels_first", "channels_last")
+             for convolution, chain in (
+                 ("conv_transpose2d batch=2 channels=6->40 groups=2 input=9x20 kernel=4x3 stride=3x2 padding=2x1",
+                  "| bias | global_avg_pool | relu"),
+                 ("conv_transpose1d batch=3 channels=5->60 input=70 kernel=7 stride=2 dilation=3 output_padding=1",
+                  "| bias | sum(axes=w) | mul(0.5)"),
+                 ("conv_transpose3d channels=4->50 input=5x6x7 kernel=3 stride=2 padding=1",
+                  "| mul(channel) | mean(axes=cdhw) | tanh"))]
+    for text in texts:
+        assert " sums\n" in convt_abi.Plan(text, engine="cpu").explain(), text
+    check_cases([(text, i, fill) for i, text in enumerate(texts)
+                 for fill in (fill_of(text), fill_of(text, "special"))], doubtful_allowed=0.1)
+
+
 # ---- ops, from their own descriptions
 
 CONVOLUTIONS = ["conv_transpose1d batch=2 channels=3->6 input=5 kernel=3 stride=2",
