@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     Epilogue = str | Op | Sequence[str | Op]
 
 
-@torch.compiler.assume_constant_result  # Dynamo cannot look into the library's tables
 def _operand_count(chain: str) -> int:
     return len(_chain.parse(f"| {chain}", 1).operand_roles())
+
+
+_assume_constant: Any = torch.compiler.assume_constant_result
+_assume_constant(_operand_count)  # Dynamo cannot look into the library's tables
 
 
 def chain_text(
