@@ -107,7 +107,7 @@ TEST_P(CpuSums, HaveTheSameBits) {
     set_num_threads(1);
     const Inputs inputs = make_inputs(make_plan(text), 1, Fill::unit);
     const auto plain = run(make_plan(text), inputs, {});
-    for (const std::size_t threads : {2, 5}) {
+    for (const std::size_t threads : {2U, 5U}) {
       set_num_threads(threads);
       EXPECT_EQ(run(make_plan(text), inputs, {}), plain) << text;
       EXPECT_EQ(run(make_plan(text), inputs, {.pack_kernel = true}), plain) << text;
@@ -153,7 +153,7 @@ TEST_P(CpuSums, PoolsStayWhereThatIsFaster) {
     for (std::uint64_t seed = 0; seed < 5; ++seed)
       EXPECT_EQ(check_case(text, seed, {.engine = "cpu"}).defect, "") << "seed " << seed << ": " << text;
   // The choice does not depend on the number of threads.
-  for (const std::size_t threads : {1, 2, 7, 16}) {
+  for (const std::size_t threads : {1U, 2U, 7U, 16U}) {
     set_num_threads(threads);
     EXPECT_EQ(explained(make_plan(few).explain(), "chosen"), explained(apart, "chosen"));
     EXPECT_EQ(explained(make_plan(many).explain(), "chosen"), explained(moved, "chosen"));

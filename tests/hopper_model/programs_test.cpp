@@ -103,6 +103,25 @@ TEST_P(HopperModelMixingPrograms, KeepValues) {
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, HopperModelMixingPrograms, ::testing::Range(std::size_t{0}, mixed_shapes.size()));
 
+// One launch for values that wait one at a time; more for two at once, or with a norm between.
+TEST(HopperModelProgram, KeepsValuesInRegisters) {
+  const auto is_whole = [](const std::string& chain, const std::string& mode) {
+    const std::string text = in_mode("2d channels=16->40 input=3x9 kernel=2 stride=2" + chain, mode);
+    const std::string explained = Plan::from_text(text, on_model).explain();
+    return explained.find("the chain is a register program") != std::string::npos &&
+           explained.find("chain of") == std::string::npos;
+  };
+  for (const std::string& mode : modes) {
+    EXPECT_TRUE(is_whole(" | bias | tanh", mode));
+    EXPECT_TRUE(is_whole(" | bias | keep(a) | hardswish | mul(a)", mode)) << mode;
+    EXPECT_TRUE(is_whole(" | bias | keep(a) | tanh | add(a) | keep(b) | sigmoid | mul(b) | add(tensor)", mode)) << mode;
+    EXPECT_TRUE(is_whole(" | layer_norm(channels) | keep(a) | sigmoid | mul(a)", mode)) << mode;
+    EXPECT_TRUE(is_whole(" | tanh | add(tensor) | mul(conv)", mode)) << mode;
+    EXPECT_FALSE(is_whole(" | bias | keep(a) | tanh | keep(b) | sigmoid | mul(b) | add(a)", mode)) << mode;
+    EXPECT_FALSE(is_whole(" | bias | keep(a) | softmax | mul(a)", mode)) << mode;
+  }
+}
+
 // Each op alone, in each mode; and more per-channel steps than shared memory has room for.
 TEST(HopperModelProgram, HasEveryOp) {
   std::vector<std::string> chains;
