@@ -6,6 +6,7 @@
 #include <bitset>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "base/dtype.hpp"
 #include "cuda/schedule/chain_cost.hpp"
@@ -312,12 +313,10 @@ Role role_of(const Step& step) {
       *any);
 }
 
-}  // namespace
-
-// The steps while which a kept value waits for its last use. The convolution's own result waits from the first step on.
-// A thread keeps one value at a time: returns false if two wait at once, or if a value's last use is not among the
-// steps or has another shape.
-static bool find_waiting(std::span<const Step> steps, std::vector<bool>& waits) {
+// Finds the steps during which a kept value waits for its last use. The convolution's own result waits from the first
+// step on. A thread keeps one value at a time: returns false if two wait at once, if a use has another shape, or if its
+// value was kept before these steps.
+bool find_waiting(std::span<const Step> steps, std::vector<bool>& waits) {
   const auto wait = [&](std::size_t from, std::size_t last) {
     for (std::size_t i = from; i <= last; ++i) {
       if (waits[i]) return false;
@@ -347,6 +346,8 @@ static bool find_waiting(std::span<const Step> steps, std::vector<bool>& waits) 
   }
   return found == uses;
 }
+
+}  // namespace
 
 bool has_program(std::span<const Step> steps, bool together) {
   constexpr int most_mixing = 4;
